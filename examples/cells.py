@@ -49,7 +49,7 @@ def main() -> None:
 
 
 def overlap(output: Tensor, target: Tensor) -> Tensor:
-    """(n,): |found ∩ true| / |found ∪ true|, in pixels; 1 where there is nothing and nothing was found."""
+    """(n,): |found ∩ true| / |found ∪ true|, in pixels; 1 if there is nothing and nothing was found."""
     found, true = output.argmax(1, keepdim=True) == 1, target == 1
     both, either = (mask.sum((1, 2, 3)) for mask in (found & true, found | true))
     return torch.where(either > 0, both / either.clamp_min(1), 1.0)

@@ -1,4 +1,4 @@
-"""What equivariance buys: a steerable and a plain network of equal size learn digits and are tested in all poses.
+"""The value of equivariance: a steerable and a plain network of equal size learn digits and are tested in all poses.
 
 The steerable network learns from upright digits. The plain one is shown them turned and mirrored, for as long as the
 steerable one takes: a network that does not know poses by itself has to learn them.

@@ -1,4 +1,4 @@
-"""The demo's picture: one digit in all poses, what two networks take it for, and how often each is right."""
+"""The demo's picture: one digit in all poses, the answers of two networks, and how often each is right."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def poses_that_matter(networks: Mapping[str, TrainedModel], data: LabelledImages
 
 
 def share_of_steady_answers(network: TrainedModel, images: Tensor) -> float:
-    """How many of the images, as a share, the network takes for the same in all poses."""
+    """The share of the images to which the network gives the same answer in all poses."""
     answers = answers_in_all_poses(network, images)
     return float((answers == answers[0]).all(0).float().mean())
 

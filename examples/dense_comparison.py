@@ -1,4 +1,4 @@
-"""What vector_field.py and cells.py share: steerable and plain U-Nets of equal size, trained alike, tested turned."""
+"""The common part of vector_field.py and cells.py: U-Nets of equal size, steerable and plain, trained alike."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Measure = Callable[[Tensor, Tensor], Tensor]
 
 @dataclass(frozen=True)
 class Task:
-    """Images and what each pixel should become, with their types, and how an output is judged.
+    """Images and the target of each pixel, with their types, and the way in which an output is judged.
 
     Attributes:
         train, test: (inputs, targets), both (n, channels, height, width).
@@ -43,7 +43,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Result:
-    """A trained network and what it reached: upright, and as the mean of the seven other poses."""
+    """A trained network and its scores: upright, and as the mean of the seven other poses."""
 
     net: nn.Module
     parameters: int

@@ -1,4 +1,4 @@
-"""A D4 network of mixed quotients and irreps, in the manner of the paper: build it, check it, classify with it."""
+"""A D4 network of mixed quotients and irreps, like the paper's: build it, check it, classify with it."""
 
 import torch
 

@@ -368,5 +368,5 @@ def test_places_are_checked_before_anything_is_made(tmp_path: Path) -> None:
 
 def test_a_folder_without_permission_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.access", lambda *_: False)
-    with pytest.raises(PermissionError, match="you may not make files in the folder"):
+    with pytest.raises(PermissionError, match="you are not allowed to create files in the folder"):
         check_place(tmp_path / "x")

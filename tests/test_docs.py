@@ -138,7 +138,7 @@ def test_the_page_on_own_images_says_the_defaults() -> None:
     assert f"{100 * HELD_OUT:g} % of the training images" in text
     assert f"classes have fewer than {FEW_LABELS} images on average" in text
     assert f"fallen for {OWN_IMAGES['patience']} of {load_recipe(OWN_IMAGES['recipe']).epochs} epochs" in text
-    assert f"with at least {ENOUGH[0][0]} epochs is taken" in text
+    assert f"at least {ENOUGH[0][0]} epochs is chosen" in text
 
 
 def test_the_command_reference_has_arguments_options_and_defaults() -> None:

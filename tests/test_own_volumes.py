@@ -35,7 +35,7 @@ def test_a_folder_becomes_a_network_that_predicts(tmp_path: Path) -> None:
     assert "6 others, unsorted, in new-shapes" in made
     run = steerable("train", "my-shapes", *QUICK, cwd=tmp_path)
     first, second, *_ = run.stdout.splitlines()
-    assert first == "my-shapes holds volumes; --no-volumes reads its files as images."
+    assert first == "my-shapes holds volumes; --no-volumes would read its files as images."
     assert "test volumes of 2 classes, 8×8×8 voxels, grey." in second
     assert "r3sr" in run.stdout  # one of the 24 poses
     steerable("predict", "runs/my-shapes", "new-shapes", "--csv", "predictions.csv", cwd=tmp_path)

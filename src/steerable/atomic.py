@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all.
+"""Files that are written completely or not at all.
 
 Each is written under a temporary name that nobody can guess, and then moved into place in one step.
 """
@@ -39,7 +39,7 @@ class DiskFull(OSError):
 
 
 def write_bytes(path: Path, content: bytes | memoryview, *, keep: Path | None = None) -> None:
-    """Write a file that appears whole or not at all, even if the process is killed.
+    """Write a file completely or not at all, even if the process is killed.
 
     Args:
         path: the file; a link of that name is replaced, not followed.
@@ -78,7 +78,7 @@ def write_json(path: Path, values: Any) -> None:
 
 
 def check_place(target: Path) -> None:
-    """Refuse a file or folder that could not be written, before any work is done for it; nothing is made yet."""
+    """Refuse a file or folder that could not be written, before any work is done for it; nothing is created yet."""
     target = target.expanduser()
     above = next(folder for folder in target.absolute().parents if folder.exists())
     if not above.is_dir():
@@ -88,12 +88,13 @@ def check_place(target: Path) -> None:
         raise _like(OSError(number, ""), f"`{target}` cannot be written: {why}. Choose another place.")
     if not os.access(above, os.W_OK | os.X_OK):
         raise PermissionError(
-            f"`{target}` cannot be written: you may not make files in the folder `{above}`. Choose another place."
+            f"`{target}` cannot be written: you are not allowed to create files in the folder `{above}`. Choose "
+            "another place."
         )
 
 
 def check_new_file(path: Path, example: str) -> None:
-    """Refuse a name at which no file can be written; ``example`` is what such a file may be called."""
+    """Refuse a name at which no file can be written; ``example`` is a name that such a file may have."""
     path = path.expanduser()
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder, expected the name of a file such as {path / example}.")
@@ -148,7 +149,7 @@ def is_leftover(name: str) -> bool:
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove what killed processes left behind anywhere in a folder; nobody else may be writing there."""
+    """Remove what killed processes left anywhere in a folder; nobody else may be writing there."""
     for path in folder.rglob(".*.part"):
         if is_leftover(path.name) and not path.is_dir():
             path.unlink(missing_ok=True)
@@ -187,7 +188,7 @@ def _naming_target(target: Path, aside: Path) -> Iterator[None]:
         raise _like(
             error,
             f"`{target}` cannot be written to the folder `{target.parent}`: {_reason(error)}. Choose another name, or "
-            "a folder in which you may make files.",
+            "a folder in which you may create files.",
         ) from error
 
 
@@ -206,7 +207,7 @@ def _reason(error: OSError) -> str:
 
 
 def _named_already(error: BaseException | None) -> DiskFull | None:
-    """The first error of this kind: closing the files after it fails again, with another message."""
+    """The first error of this kind; closing the files after it fails again, with another message."""
     while error is not None and not isinstance(error, DiskFull):
         error = error.__context__
     return error

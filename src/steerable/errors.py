@@ -54,7 +54,7 @@ def listing(names: Iterable[object], limit: int = 12) -> str:
 
 
 def one_of(names: Iterable[object]) -> str:
-    """Names of which one is to be chosen, in words.
+    """Names to choose from, in words.
 
     >>> one_of(["png", "svg", "pdf"])
     'png, svg or pdf'

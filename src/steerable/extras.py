@@ -1,4 +1,4 @@
-"""The optional packages, the extra of this library that installs each, and what is said where one is missing."""
+"""The optional packages, the extra of this library that installs each, and the message if one is missing."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ EXTRAS = MappingProxyType(
 
 
 def missing(package: str, purpose: str = "this command", otherwise: str = "") -> ModuleNotFoundError:
-    """The error to raise where one of these packages is not installed.
+    """The error to raise if one of these packages is not installed.
 
     Args:
         package: the name under which it is imported.

@@ -1,4 +1,4 @@
-"""Names that are imported when they are first used, so that help texts and the mathematics come without torch."""
+"""Names that are imported when they are first used, so that help texts and the mathematics work without torch."""
 
 from __future__ import annotations
 
@@ -43,5 +43,5 @@ def lazy_names(
 
 
 def public_names(package: str) -> Callable[[], list[str]]:
-    """``__dir__`` for a package: the names that it offers, and not the files and helpers that it is made of."""
+    """``__dir__`` for a package: the names that it offers, without the files and helpers that it is made of."""
     return lambda: sorted(sys.modules[package].__all__)

@@ -18,7 +18,7 @@ fcntl: Any = import_module("fcntl") if find_spec("fcntl") else None  # Windows h
 
 @contextmanager
 def exclusive(path: Path, *, seconds: float = 0.0) -> Iterator[bool]:
-    """Hold a lock; yields whether it was free. Where the system has no such locks, this is always True.
+    """Hold a lock; yields whether it was free. On systems without such locks, this is always True.
 
     Args:
         path: the lock file, which is made where there is none and is never removed.

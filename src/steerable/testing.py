@@ -1,4 +1,4 @@
-"""Is a network equivariant? The measurements that tests use; see :mod:`steerable.checking.equivariance`."""
+"""Measurements of equivariance for tests; see :mod:`steerable.checking.equivariance`."""
 
 from steerable.checking.equivariance import assert_equivariant, equivariance_error, equivariance_errors
 from steerable.lazy import public_names

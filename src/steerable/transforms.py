@@ -1,4 +1,4 @@
-"""π(g): how a group element moves a whole field, its pixels or voxels and its fibres."""
+"""π(g): the action of a group element on a whole field, its pixels or voxels and its fibres."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ def transform(
 ) -> Tensor:
     """[π(g)x](p) = ρ(g) x(g⁻¹p): differentiable, on the tensor's own device and in its dtype.
 
-    Elements that map pixels onto pixels, or voxels onto voxels, move fields exactly. For all others values in between
-    are interpolated, and what comes from outside the field is zero; that takes floating point, as every matrix with
-    fractions does.
+    Elements that map pixels onto pixels, or voxels onto voxels, move fields exactly. For all others, values in between
+    are interpolated, and values outside the field count as zero; this needs floating-point numbers, as does every
+    matrix with fractions.
 
     Args:
         x: (batch, channels, height, width) for groups of the plane, (batch, channels, depth, height, width) for groups
@@ -105,7 +105,7 @@ def _checked_axes(x: Tensor, field_type: FieldType, interpolation: str | None) -
 
 
 def _volumes_meant(x: Tensor, field_type: FieldType) -> str:
-    """A sentence for images that are taken for a volume without a batch."""
+    """A sentence about images that are mistaken for a volume without a batch."""
     if x.ndim != 4 or x.shape[1] != field_type.channels or field_type.group.axes != 3:
         return ""
     return f" Fields of {field_type.group.name} are volumes: (batch, channels, {_SHAPES[3]}), or without a batch."
@@ -123,7 +123,7 @@ def elements_on_the_grid(group: Group, spacing: float | Sequence[float] | None =
 
 
 def _in_steps(matrix: FloatArray, spacing: Spacing) -> FloatArray:
-    """How a motion moves the places of an array that are this far apart, counted in steps along each axis."""
+    """The action of a motion on the places of an array that are this far apart, in steps along each axis."""
     apart = np.array(spacing)
     return np.asarray(on_array_axes(matrix[None])[0] * apart / apart[:, None])
 
@@ -159,7 +159,7 @@ def _interpolated(x: Tensor, motion: FloatArray, *, linear: bool) -> Tensor:
 
 
 def _weight(distance: FloatArray, *, linear: bool) -> FloatArray:
-    """How much a pixel at that distance along one axis counts: a hat, or Keys' cubic, which is exact for parabolas."""
+    """The weight of a pixel at that distance along one axis: a hat, or Keys' cubic, which is exact for parabolas."""
     d = np.abs(distance)
     if linear:
         return np.asarray(np.clip(1 - d, 0, None))
@@ -181,14 +181,14 @@ def _move_fibres(x: Tensor, rho: Representation, element: Element, dim: int) -> 
 
 
 def _monomial_at(rho: Representation, element: Element) -> Monomial | None:
-    """ρ(g) in compact form, where it has one: turns by 90° exchange the channels of ``E1``, other turns mix them."""
+    """ρ(g) in compact form, if it has one: turns by 90° exchange the channels of ``E1``, other turns mix them."""
     if rho.monomial is None or not isinstance(rho.group, FiniteGroup):
         return Monomial.of(rho(element)[None])
     return rho.monomial.at(rho.group.indices([element]))
 
 
 def _factors(values: FloatArray, x: Tensor) -> Tensor:
-    """Numbers by which x is multiplied, in its dtype and on its device; refused where its dtype would change them."""
+    """Numbers to multiply x by, in its dtype and on its device; refused if its dtype would change them."""
     factors = torch.as_tensor(np.array(values), dtype=x.dtype)
     whole = not (x.is_floating_point() or x.is_complex())
     if whole and not np.array_equal(factors.to(torch.float64).numpy(), values):

@@ -106,8 +106,8 @@ def test_functions_on_the_two_cosets_of_the_rotations() -> None:
 @pytest.mark.parametrize(
     ("call", "kind", "message"),
     [
-        (lambda: SO2.regular(-1), ValueError, "a frequency is a whole number from 0 to 1000; got -1"),
-        (lambda: SO2.regular(1.5), TypeError, "a frequency is a whole number ≥ 0; got float 1.5"),
+        (lambda: SO2.regular(-1), ValueError, "a frequency must be a whole number from 0 to 1000; got -1"),
+        (lambda: SO2.regular(1.5), TypeError, "a frequency must be a whole number ≥ 0; got float 1.5"),
         (lambda: SO2.quotient(st.dihedral(3), 3), ValueError, "D3 is not a subgroup of SO2, .* no capsule `qD3"),
         (lambda: SO2.capsule("qm(3)"), ValueError, r"D1 is not a subgroup of SO2, .* no capsule `qm\(3\)`"),
         (lambda: O2.quotient(st.octahedral(), 3), ValueError, r"cosets of O2 are those of cyclic\(n\), .* got O"),

@@ -190,13 +190,16 @@ LOOP = [[0, 1, 2, 3, 4], [1, 0, 3, 4, 2], [2, 4, 0, 1, 3], [3, 2, 4, 0, 1], [4, 
         (lambda: D4.index("mr4"), r"`mr4` is not an element of D4. Did you mean `mr"),
         (lambda: D4.index(3), "`3` is not an element of D4"),
         (lambda: D4.multiply("r", "zzz"), "`zzz` is not an element of D4. Known names: `e`, `r`"),
-        (lambda: D4.cosets(["e"], side="up"), "side is 'left' .* got 'up'"),
+        (lambda: D4.cosets(["e"], side="up"), "side must be 'left' .* got 'up'"),
         (lambda: st.cyclic(0), r"cyclic\(n\) takes a whole number n ≥ 1, got 0"),
         (
             lambda: st.cyclic(10**9),
-            r"cyclic\(n\) lists .* n is at most 1000; got 1000000000. Use so2\(\), which has every",
+            r"cyclic\(n\) lists .*n may be at most 1000; got 1000000000. Use so2\(\), which has every",
         ),
-        (lambda: st.dihedral(1001), r"dihedral\(n\) lists .* n is at most 1000; got 1001. Use o2\(\), which has every"),
+        (
+            lambda: st.dihedral(1001),
+            r"dihedral\(n\) lists .*n may be at most 1000; got 1001. Use o2\(\), which has every",
+        ),
         (lambda: st.FiniteGroup([], []), "at least one element"),
         (lambda: st.FiniteGroup(["e", "e"], [[0, 1], [1, 0]]), "distinct; given more than once: `e`"),
         (lambda: st.FiniteGroup(["e", "a"], [[0, 1]]), r"has shape \(2, 2\), got \(1, 2\)"),
@@ -219,7 +222,7 @@ def test_bad_values_are_refused(build, message: str) -> None:
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda: D4.subgroup("e"), "expected a sequence of elements of D4 .* got the single text `e`"),
+        (lambda: D4.subgroup("e"), "expected a sequence of elements of D4 .* got a single string, `e`"),
         (lambda: st.dihedral(2.5), r"dihedral\(n\) takes a whole number n ≥ 1, got 2.5"),
         (lambda: st.cyclic(True), "got True"),
     ],

@@ -101,10 +101,14 @@ def test_random_elements_of_finite_groups_are_uniform() -> None:
 @pytest.mark.parametrize(
     ("call", "kind", "message"),
     [
-        (lambda: SO2.rotation(math.nan), ValueError, "an angle is a finite number of degrees, such as 30; got nan"),
-        (lambda: D4.rotation(math.inf), ValueError, "an angle is a finite number of degrees, such as 30; got inf"),
-        (lambda: O2.reflection("30"), TypeError, "an angle is a number of degrees, such as 30; got str '30'"),
-        (lambda: O2.rotation(True), TypeError, "an angle is a number of degrees, such as 30; got bool True"),
+        (
+            lambda: SO2.rotation(math.nan),
+            ValueError,
+            "an angle must be a finite number of degrees, such as 30; got nan",
+        ),
+        (lambda: D4.rotation(math.inf), ValueError, "an angle must be a finite number of degrees, such as 30; got inf"),
+        (lambda: O2.reflection("30"), TypeError, "an angle must be a number of degrees, such as 30; got str '30'"),
+        (lambda: O2.rotation(True), TypeError, "an angle must be a number of degrees, such as 30; got bool True"),
         (lambda: SO2.reflection(10), ValueError, "SO2 has no reflection in the line at 10° from the vertical.*o2()"),
         (
             lambda: D4.rotation(30),
@@ -119,7 +123,7 @@ def test_random_elements_of_finite_groups_are_uniform() -> None:
         (
             lambda: st.octahedral().rotation(90),
             ValueError,
-            "O moves space and not the plane, so that it has no rotation",
+            "O moves space and not the plane, so it has no rotation",
         ),
         (lambda: group("S4").rotation(90), ValueError, "S4 is abstract, and nothing says which .* the rotation by 90°"),
         (
@@ -138,18 +142,22 @@ def test_random_elements_of_finite_groups_are_uniform() -> None:
         (lambda: D4.multiply(SO2.rotation(90)), ValueError, r"`rotation\(90\)` is not an element of D4"),
         (lambda: O2.element([[2, 0], [0, 1]]), ValueError, "O2 moves the plane by orthogonal 2×2 matrices"),
         (lambda: SO2.element([[-1, 0], [0, 1]]), ValueError, "SO2 has no reflection in the line at 0°"),
-        (lambda: SO2.random(-1), ValueError, "the number of random elements is a whole number ≥ 0; got -1"),
-        (lambda: D4.random(1.5), ValueError, "the number of random elements is a whole number ≥ 0; got 1.5"),
+        (lambda: SO2.random(-1), ValueError, "the number of random elements must be a whole number ≥ 0; got -1"),
+        (lambda: D4.random(1.5), ValueError, "the number of random elements must be a whole number ≥ 0; got 1.5"),
         (lambda: SO2.irreps, TypeError, "SO2 has infinitely many elements and irreps, .* no list of irreps. Name one"),
         (lambda: O2.capsules, TypeError, r"expected a finite group such as cyclic\(8\), got O2"),
         (lambda: st.character_table(O2), TypeError, r"expected a finite group such as cyclic\(8\), got O2"),
         (lambda: st.inclusion(D4, O2), TypeError, r"expected a finite group such as cyclic\(8\), got O2"),
         (lambda: SO2.irrep("A2"), ValueError, "SO2 has no irrep `A2`. Its irreps are `A`, `E1`, `E2`, `E3` and so on"),
         (lambda: O2.irrep("E0"), ValueError, "O2 has no irrep `E0`. Its irreps are `A1`, `A2`, `E1`, `E2` and so on"),
-        (lambda: O2.irrep("E2000"), ValueError, "a frequency is a whole number from 0 to 1000; got 2000"),
+        (lambda: O2.irrep("E2000"), ValueError, "a frequency must be a whole number from 0 to 1000; got 2000"),
         (lambda: O2.irrep(2), TypeError, "expected the name of an irrep, such as 'E2', got int 2"),
         (lambda: SO2.colour, AttributeError, "SO2 has no attribute `colour`"),
-        (lambda: st.group_named("SO4"), ValueError, "no group is called 'SO4'. Known are C1, C2, .* SO3 and O3"),
+        (
+            lambda: st.group_named("SO4"),
+            ValueError,
+            "there is no group called 'SO4'. Known groups are C1, C2, .* SO3 and O3",
+        ),
     ],
 )
 def test_bad_input_is_refused_with_words(call, kind: type[Exception], message: str) -> None:

@@ -167,7 +167,7 @@ def test_nonlinearities_follow_from_the_matrices() -> None:
 def test_a_subgroup_is_given_by_name(g: st.Group, name: str) -> None:
     rho = st.direct_sum(list(g.irreps_of((1,) * 4)))
     assert rho.restrict(name) == rho.restrict(st.group_named(name))
-    with pytest.raises(ValueError, match="no group is called 'Q5'"):
+    with pytest.raises(ValueError, match="there is no group called 'Q5'"):
         rho.restrict("Q5")
 
 
@@ -208,7 +208,7 @@ def test_waves_of_given_frequencies_for_every_group_of_the_plane(name: str) -> N
 @pytest.mark.parametrize(
     ("call", "kind", "message"),
     [
-        (lambda: SO2.irrep("E1").matrices, TypeError, "SO2 has infinitely many elements, so that the matrices of E1"),
+        (lambda: SO2.irrep("E1").matrices, TypeError, "SO2 has infinitely many elements, so the matrices of E1"),
         (lambda: SO2.irrep("E1")("r"), TypeError, "`r` is not an element of SO2"),
         (lambda: SO2.irrep("E1")(O2.reflection(0)), TypeError, r"`reflection\(0\)` of O2 is not an element of SO2"),
         (

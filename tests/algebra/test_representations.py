@@ -375,5 +375,7 @@ def test_points_are_whole_numbers() -> None:
 @pytest.mark.parametrize("group", [D4, st.so2(), st.o3()], ids=lambda group: group.name)
 @pytest.mark.parametrize("seed", ["a", -1, 2.5])
 def test_seeds_are_whole_numbers(group: st.Group, seed: object) -> None:
-    with pytest.raises(ValueError, match="a seed is a whole number ≥ 0, or None for other elements each time; got "):
+    with pytest.raises(
+        ValueError, match="a seed must be a whole number ≥ 0, or None for other elements each time; got "
+    ):
         group.random(2, seed=seed)

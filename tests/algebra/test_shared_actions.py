@@ -118,7 +118,11 @@ def test_a_group_acts_through_any_homomorphism(target: st.FiniteGroup) -> None:
 @pytest.mark.parametrize(
     ("build", "error", "message"),
     [
-        (lambda: C2.direct_product(D4, acting="both"), ValueError, "acting is 'first', 'second' or None.*got 'both'"),
+        (
+            lambda: C2.direct_product(D4, acting="both"),
+            ValueError,
+            "acting must be 'first', 'second' or None.*got 'both'",
+        ),
         (
             lambda: group("Q8").direct_product(D4, acting="first"),
             ValueError,

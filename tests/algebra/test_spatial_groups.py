@@ -256,7 +256,7 @@ def test_axes_of_one_direction_are_one_axis() -> None:
     "name", ["SO2 about (1, 2)", "C4 about (a, b, c)", "C4 about w", "C4 about (1, 1, 1", "C4 about"]
 )
 def test_axes_that_cannot_be_read(name: str) -> None:
-    with pytest.raises(ValueError, match="no group is called '"):
+    with pytest.raises(ValueError, match="there is no group called '"):
         st.group_named(name)
 
 
@@ -288,14 +288,22 @@ MESSY = [[1, 0, 0], [0, 1, 0.1], [0, 0, 1]]
         (lambda: SO3.rotation("w", 30), ValueError, "an axis is three numbers .* or 'x', 'y' or 'z'; got 'w'"),
         (lambda: SO3.rotation(("a", 0, 1), 30), TypeError, "an axis is three numbers"),
         (lambda: SO3.rotation((0, 0, math.inf), 30), ValueError, "an axis has finite coordinates"),
-        (lambda: SO3.rotation((0, 0, 1), math.nan), ValueError, "an angle is a finite number of degrees, .* got nan"),
-        (lambda: SO3.rotation((0, 0, 1), "30"), TypeError, "an angle is a number of degrees, such as 30; got str '30'"),
+        (
+            lambda: SO3.rotation((0, 0, 1), math.nan),
+            ValueError,
+            "an angle must be a finite number of degrees, .* got nan",
+        ),
+        (
+            lambda: SO3.rotation((0, 0, 1), "30"),
+            TypeError,
+            "an angle must be a number of degrees, such as 30; got str '30'",
+        ),
         (
             lambda: SO3.rotation(30),
             ValueError,
             r"SO3 moves space, where a rotation is given by its axis and its angle: write SO3.rotation\(\(0, 0, 1",
         ),
-        (lambda: SO3.rotation((0, 0, 1)), TypeError, r"an angle is a number of degrees, such as 30; got tuple"),
+        (lambda: SO3.rotation((0, 0, 1)), TypeError, r"an angle must be a number of degrees, such as 30; got tuple"),
         (
             lambda: O3.reflection(30),
             ValueError,
@@ -325,7 +333,7 @@ MESSY = [[1, 0, 0], [0, 1, 0.1], [0, 0, 1]]
             r"write SO3.rotation\(\(0, 0, 1\), 30\), or SO3.element\(matrix\)",
         ),
         (lambda: O3.inverse("i"), TypeError, r"`i` is not an element of O3, .* or O3.reflection\(\(1, 0, 0\)\), or"),
-        (lambda: SO3.random(-1), ValueError, "the number of random elements is a whole number ≥ 0; got -1"),
+        (lambda: SO3.random(-1), ValueError, "the number of random elements must be a whole number ≥ 0; got -1"),
         (
             lambda: st.octahedral().rotation("z", 45),
             ValueError,
@@ -348,10 +356,10 @@ MESSY = [[1, 0, 0], [0, 1, 0.1], [0, 0, 1]]
             "SO3 has no irrep `L1o`. Its irreps are `L0`, `L1`, `L2`, `L3` and so on",
         ),
         (lambda: O3.irrep("L1"), ValueError, "O3 has no irrep `L1`. Its irreps are `L0e`, `L0o`, .* even and odd"),
-        (lambda: O3.irrep("L61e"), ValueError, "a degree is a whole number from 0 to 60; got 61"),
+        (lambda: O3.irrep("L61e"), ValueError, "a degree must be a whole number from 0 to 60; got 61"),
         (lambda: SO3.irrep(1), TypeError, "expected the name of an irrep"),
-        (lambda: SO3.sphere(1.5), TypeError, "a degree is a whole number ≥ 0; got float 1.5"),
-        (lambda: SO3.regular(-1), ValueError, "a degree is a whole number from 0 to 12; got -1"),
+        (lambda: SO3.sphere(1.5), TypeError, "a degree must be a whole number ≥ 0; got float 1.5"),
+        (lambda: SO3.regular(-1), ValueError, "a degree must be a whole number from 0 to 12; got -1"),
         (lambda: SO3.colour, AttributeError, "SO3 has no attribute `colour`"),
         (lambda: st.about_axis(SO3), ValueError, "about_axis takes a group that moves the plane, .* got SO3"),
         (lambda: st.about_axis(st.octahedral()), ValueError, "about_axis takes a group that moves the plane, .* got O"),

@@ -140,9 +140,21 @@ def test_the_vector_product_and_the_scalar_product_are_coefficients() -> None:
 @pytest.mark.parametrize(
     ("call", "kind", "message"),
     [
-        (lambda: st.spherical_harmonics(1.5, [0, 0, 1]), TypeError, "a degree is a whole number ≥ 0; got float 1.5"),
-        (lambda: st.spherical_harmonics(True, [0, 0, 1]), TypeError, "a degree is a whole number ≥ 0; got bool True"),
-        (lambda: st.spherical_harmonics(-1, [0, 0, 1]), ValueError, "a degree is a whole number from 0 to 60; got -1"),
+        (
+            lambda: st.spherical_harmonics(1.5, [0, 0, 1]),
+            TypeError,
+            "a degree must be a whole number ≥ 0; got float 1.5",
+        ),
+        (
+            lambda: st.spherical_harmonics(True, [0, 0, 1]),
+            TypeError,
+            "a degree must be a whole number ≥ 0; got bool True",
+        ),
+        (
+            lambda: st.spherical_harmonics(-1, [0, 0, 1]),
+            ValueError,
+            "a degree must be a whole number from 0 to 60; got -1",
+        ),
         (lambda: st.spherical_harmonics(1, [0, 0, 0]), ValueError, r"the point \(0, 0, 0\) has no direction"),
         (lambda: st.spherical_harmonics(1, [0, 1]), ValueError, r"of shape \(…, 3\); got shape \(2,\)"),
         (lambda: st.spherical_harmonics(1, 5), ValueError, r"of shape \(…, 3\); got shape \(\)"),

@@ -327,7 +327,7 @@ def test_nothing_is_measured_in_silence(measure: str) -> None:
         measured(tolerence=1e-3)
     with pytest.raises(TypeError, match=r"Did you mean `size`"):
         measured(siz=5)
-    with pytest.raises(ValueError, match="`elements` is empty, so that nothing would be compared"):
+    with pytest.raises(ValueError, match="`elements` is empty, so nothing would be compared"):
         measured(elements=[])
     with pytest.raises(ValueError, match=r"an output of shape \(0, 1, 9, 9\) has no values to compare"):
         measured(batch=0, size=9)

@@ -43,7 +43,7 @@ def test_a_network_of_volumes_has_the_type_of_its_layers():
         (
             lambda x: F.avg_pool3d(x, (1, 1, 2)),
             STREAM,
-            "O exchanges depth and width, so that the kernel of `avg_pool3d`",
+            "O exchanges depth and width, so the kernel of `avg_pool3d`",
         ),
         (
             lambda x: F.avg_pool2d(x, 2),
@@ -58,12 +58,12 @@ def test_a_network_of_volumes_has_the_type_of_its_layers():
         (
             lambda x: F.avg_pool3d(x, 2, 3),
             STREAM,
-            "samples 9 pixels unevenly, so that it is not exactly equivariant to O",
+            "samples 9 pixels unevenly, so it is not exactly equivariant to O",
         ),
         (
             lambda x: F.pad(x, (1, 1, 1, 1)),
             STREAM,
-            "O exchanges depth and height, so that the padding of `pad` has one",
+            "O exchanges depth and height, so the padding of `pad` has one",
         ),
         (lambda x: F.pad(x, (1, 0) * 3), STREAM, "is not symmetric under O, which moves the volume's centre"),
         (lambda x: x.mean((2, 3)), STREAM, r"Reduce over all spatial dimensions \(2, 3, 4\)"),

@@ -134,7 +134,7 @@ STEERABLE = [name for name, entry in models_for("classification").items() if {"g
         (("cost", "2*regular + F", "E"), "unknown capsule `F` of D4"),
         (("cost", "densenet"), "the name of a model, 'resnet' or 'wide_resnet'; got 'densenet'"),
         (("cost", "resnet", "--size", "2"), "their size must be at least 4; got 2"),
-        (("types", "Z4"), "no group is called 'Z4'"),
+        (("types", "Z4"), "there is no group called 'Z4'"),
         (("train", "nothing", "--out", "x"), "neither a known data set nor an existing folder"),
         (("train", "digits", "--out", "x", "--recipe", "papper"), "unknown recipe 'papper'. Did you mean `paper`?"),
         (
@@ -149,17 +149,23 @@ STEERABLE = [name for name, entry in models_for("classification").items() if {"g
         ),
         (
             ("train", "digits", "--out", "x", "--group", "C8", "--model", "plain_resnet"),
-            f"--group C8 is for steerable networks, and plain_resnet has no group. Use --model {one_of(STEERABLE)}",
+            f"--group C8 is for steerable networks, and plain_resnet is not one. Use --model {one_of(STEERABLE)}",
         ),
         (
             ("train", "digits", "--out", "x", "--group", "D4,D8", "--model", "wide_resnet"),
             "groups are three names, one per stage",
         ),
-        (("train", "digits", "--out", "x", "--group", "X8"), "no group is called 'X8'"),
+        (("train", "digits", "--out", "x", "--group", "X8"), "there is no group called 'X8'"),
         (("train", "digits", "--out", "x", "-mdepth=9"), "a residual network of 3 stages has a depth of"),
         (("train", "digits", "--out", "x", "--patience", "3"), "patience 3 watches the loss on validation images"),
-        (("train", "digits", "--out", "x", "--precision", "8"), "precision is one of 32-true, bf16-mixed, 16-mixed"),
-        (("train", "digits", "--out", "x", "--accelerator", "tpu"), "accelerator is one of auto, cpu, gpu; got 'tpu'"),
+        (
+            ("train", "digits", "--out", "x", "--precision", "8"),
+            "precision must be one of 32-true, bf16-mixed, 16-mixed",
+        ),
+        (
+            ("train", "digits", "--out", "x", "--accelerator", "tpu"),
+            "accelerator must be one of auto, cpu, gpu; got 'tpu'",
+        ),
         (("train", "digits", "--out", "x", "--validation", "1.5"), "validation is a share below 1 or a number"),
         (("train", "digits", "--out", "x", "--params", "9", "-mcopies=2"), "and copies=2 gives it already"),
         (
@@ -178,7 +184,10 @@ STEERABLE = [name for name, entry in models_for("classification").items() if {"g
             ("train", "digits", "--out", "x", "--minutes", "inf"),
             "a number above 0 and up to 1,000,000; got inf",
         ),
-        (("train", "digits", "--out", "x", "--seed", str(10**25)), "seed is a whole number from 0 to 4,294,967,295"),
+        (
+            ("train", "digits", "--out", "x", "--seed", str(10**25)),
+            "seed must be a whole number from 0 to 4,294,967,295",
+        ),
         (
             ("train", "digits", "--out", "x", "--image-size", "100000"),
             "a whole number from 4 to 4,096; got 100000",
@@ -206,7 +215,7 @@ def test_a_run_folder_that_is_not_there_is_named_beside_those_that_are(tmp_path:
     assert f"`{tmp_path / 'runs' / 'cels'}` does not exist. Run folders beside it: " in said
     assert f"`{tmp_path / 'runs' / 'cells'}`. `steerable train IMAGES` makes one" in said
     file = tmp_path / "runs" / "cells" / "config.json"
-    assert "is a file, expected a run folder" in " ".join(steerable("evaluate", str(file)).stderr.split())
+    assert "is a file, not a run folder" in " ".join(steerable("evaluate", str(file)).stderr.split())
 
 
 def test_images_are_looked_for_at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -578,7 +578,7 @@ def test_other_arguments_are_checked() -> None:
         st.convert(nn.Conv2d(3, 8, 3), "SO2")
     with pytest.raises(TypeError, match="expected a group such as"):
         st.convert(plain, 4)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="match is one of channels, parameters; got 'width'"):
+    with pytest.raises(ValueError, match="match must be one of channels, parameters; got 'width'"):
         st.convert(plain, D4, match="width")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="group of order 2 does not map the pixel grid onto itself"):
         st.convert(plain, st.group_from_permutations([[1, 0]]))
@@ -591,7 +591,7 @@ def test_other_arguments_are_checked() -> None:
     with pytest.raises(TypeError, match="expected out_type to be a FieldType or its text, got int 8"):
         st.convert(plain, D4, out_type=8)  # type: ignore[arg-type]
     for wrong in (0, "3"):
-        with pytest.raises(ValueError, match="in_channels is a whole number ≥ 1, got"):
+        with pytest.raises(ValueError, match="in_channels must be a whole number ≥ 1, got"):
             st.convert(plain, D4, in_channels=wrong)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="out_type is a type of D4, got one of C4"):
         st.convert(plain, D4, out_type=st.FieldType(st.cyclic(4), "2*regular"))

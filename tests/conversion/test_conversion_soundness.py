@@ -258,7 +258,7 @@ def test_layers_with_a_forward_of_their_own_are_refused() -> None:
 def test_a_learned_slope_on_signed_capsules() -> None:
     plain = nn.Sequential(nn.Conv2d(3, 16, 3), nn.PReLU(), nn.Conv2d(16, 2, 1))
     with pytest.raises(
-        ConversionError, match=r"`1` \(PReLU\): capsule `A2` takes odd functions only, and nn.PReLU\(\) is odd at"
+        ConversionError, match=r"`1` \(PReLU\): capsule `A2` takes only odd functions, and nn.PReLU\(\) is odd only at"
     ):
         st.convert(plain, D4, mix="A1 + A2")
     with pytest.raises(ConversionError, match=r"Use nn\.Tanh\(\) or nn\.Softsign\(\), or a mix of permutations"):

@@ -181,7 +181,7 @@ def test_a_head_that_does_not_fit_the_channels_is_refused_even_so() -> None:
     with pytest.raises(ConversionError, match="nothing says that it flattens a single pixel"):
         st.convert(backbone, D4)
     assert st.convert(backbone, D4, head="pool")(images(3, 8, torch.float32)).shape == (2, 16)
-    with pytest.raises(ValueError, match="head is one of keep, pool; got 'mean'"):
+    with pytest.raises(ValueError, match="head must be one of keep, pool; got 'mean'"):
         st.convert(backbone, D4, head="mean")  # type: ignore[arg-type]
 
 

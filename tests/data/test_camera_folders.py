@@ -164,7 +164,7 @@ def test_a_fourth_channel_is_named(tmp_path: Path) -> None:
 
     folder(tmp_path, faint, save)
     with pytest.warns(
-        UserWarning, match="20 of 20 files have channels besides red, green and blue, which are not used"
+        UserWarning, match="20 of 20 files have more channels than red, green and blue, which are not used"
     ):
         assert load_image_folder(tmp_path).channels == 3
     assert load_image_folder(tmp_path, pixels=Selection(channels=(0, 1, 2, 3))).channels == 4

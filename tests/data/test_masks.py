@@ -333,7 +333,7 @@ def test_bad_files_are_named_and_left_out(tmp_path: Path) -> None:
         warnings.simplefilter("always")
         splits = load_mask_folder(root)
     reasons = {Path(name).name: why for name, why in splits.skipped}
-    assert reasons["000.png"] == "its mask has 10×48 pixels, expected 48×48 as the image"
+    assert reasons["000.png"] == "its mask has 10×48 pixels, expected 48×48 like its image"
     assert "no mask of this name" in reasons["001.png"]
     assert "not an image" in reasons["002.png"]
     assert "not an image" in reasons["003.png"]
@@ -396,7 +396,7 @@ def test_a_foreground_that_is_1_in_some_masks_and_255_in_others_is_one_class(tmp
     first, second, *_ = sorted((root / "masks").iterdir())
     Image.fromarray(np.asarray(Image.open(first)) > 0).convert("1").save(first)
     Image.fromarray((np.asarray(Image.open(second)) > 0).astype(np.uint8)).save(second)
-    with pytest.warns(UserWarning, match=r"taken for one class; it is 1 in `images/000.png`, `images/001.png`"):
+    with pytest.warns(UserWarning, match=r"treated as one class; it is 1 in `images/000.png`, `images/001.png`"):
         splits = load_mask_folder(root)
     assert (splits.train.classes, splits.values) == (("background", "foreground"), (0, 255))
     assert min(mask.max() for mask in (*splits.train.masks, *splits.test.masks)) == 1

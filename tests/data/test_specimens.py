@@ -133,7 +133,7 @@ def test_what_cannot_be_grouped_is_refused(tmp_path: Path) -> None:
         load_dataset(folder, group_by="folder")
     with pytest.raises(ValueError, match=r"is a folder, whose images are grouped by 'folder'.* Got 'patient'"):
         load_dataset(folder, group_by="patient")
-    with pytest.raises(ValueError, match="`digits` is a known data set, which says nothing of specimens"):
+    with pytest.raises(ValueError, match="`digits` is a known data set, which has no specimens to group by"):
         load_dataset("digits", group_by="folder")
     for part in ("train", "test"):
         folder_of_patients(tmp_path / "divided" / part, patients=3)

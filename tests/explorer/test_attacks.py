@@ -181,7 +181,7 @@ def test_nothing_answers_that_the_page_does_not_need(server: Server, method: str
     body = json.dumps({"data": [file_data("/etc/hostname")], "fn_index": 0, "session_hash": "x"}).encode()
     reply = server.ask(path, body if method == "POST" else None, JSON, method)
     assert reply.status == 404
-    assert "the explorer has nothing that answers to" in reply.text
+    assert "the explorer has no page for" in reply.text
     assert held(server) == before
 
 

@@ -23,6 +23,6 @@ def test_the_command_writes_what_it_names(tmp_path: Path) -> None:
 def test_a_mistake_is_one_message(tmp_path: Path) -> None:
     run = figures("--out", str(tmp_path / "new"), "--group", "Z4")
     assert run.returncode == 2
-    assert "no group is called 'Z4'" in run.stderr
+    assert "there is no group called 'Z4'" in run.stderr
     assert "Traceback" not in run.stderr
     assert not (tmp_path / "new").exists()

@@ -125,7 +125,7 @@ def test_bad_input(group: PlanarGroup) -> None:
         st.pixel_space(group, 3)
     with pytest.raises(ValueError, match="cannot carry the angular frequency 9; the largest that they can carry is 2"):
         st.filter_space(group, 3, highest=9)
-    with pytest.raises(ValueError, match=r"`leak` is a number above 0 and at most 1"):
+    with pytest.raises(ValueError, match=r"`leak` must be a number above 0 and at most 1"):
         st.filter_space(group, 3, leak=0)
     with pytest.raises(ValueError, match="does not commute with `rotation\\(180\\)` of"):
         st.FilterSpace(group.trivial, 3, np.arange(9.0)[:, None])

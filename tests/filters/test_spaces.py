@@ -158,7 +158,7 @@ RHO = cross(D4).representation
             ValueError,
             r"\(25, 5\) for 5×5 taps and a representation of dimension 5; got \(9, 5\)\.",
         ),
-        (lambda: st.FilterSpace(RHO, 3), ValueError, "got no sampling, so that its coefficients are its taps"),
+        (lambda: st.FilterSpace(RHO, 3), ValueError, "got no sampling, so its coefficients are its taps"),
         (lambda: st.FilterSpace(RHO, 3, SELECTION[:, 0]), ValueError, r"has two axes, .*; got shape \(9,\)\."),
         (lambda: st.FilterSpace(RHO, 3, "taps"), TypeError, "is an array of numbers, .*; got 'taps'"),
         (lambda: st.FilterSpace(RHO, 3, SELECTION * np.nan), ValueError, "entries that are not finite"),

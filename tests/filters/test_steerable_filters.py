@@ -283,7 +283,7 @@ refusal = partial(refusals.refusal, ValueError)
 @pytest.mark.parametrize("leak", [0, -0.1, 1.5, math.nan, "0.1", True, None])
 def test_leaks_outside_the_unit_interval(leak: object) -> None:
     assert refusal(st.filter_space, C8, 3, leak=leak) == (
-        "`leak` is a number above 0 and at most 1, the share of a filter that need not turn as it should; got "
+        "`leak` must be a number above 0 and at most 1, the share of a filter that need not turn as it should; got "
         f"{leak!r}."
     )
 
@@ -352,7 +352,7 @@ def test_groups_that_move_nothing(make) -> None:
 @both_kinds
 def test_oblong_filters_of_groups_that_exchange_height_and_width(make) -> None:
     assert refusal(make, C8, (3, 5)) == (
-        "`r2` of C8 exchanges height and width, so that filters have one extent for both; got 3×5. Use a square kernel."
+        "`r2` of C8 exchanges height and width, so filters have one extent for both; got 3×5. Use a square kernel."
     )
     assert make(st.cyclic(3), (3, 5)).size == (3, 5)
 
@@ -386,7 +386,9 @@ def test_bad_rings(options: dict[str, object], message: str) -> None:
 
 
 def test_bad_bands_and_spectra() -> None:
-    assert re.match("`band` is a number above 0 and at most 1, the radius of", refusal(st.filter_space, C8, 3, band=2))
+    assert re.match(
+        "`band` must be a number above 0 and at most 1, the radius of", refusal(st.filter_space, C8, 3, band=2)
+    )
     assert refusal(st.filter_space, C8, 3, falloff=-1) == (
-        "`falloff` is an exponent from 0 to 8; got -1. Natural images have about 2."
+        "`falloff` must be an exponent from 0 to 8; got -1. Natural images have about 2."
     )

@@ -430,7 +430,7 @@ def test_empty_spaces_and_sizes() -> None:
         "0.0053; allow at least that, or use another kernel size."
     )
     assert refusal(st.filter_space, group("I"), (3, 5, 5)) == (
-        "`t` of I exchanges depth and height, so that filters have one extent for both; got 3×5×5. Use a cubic kernel, "
+        "`t` of I exchanges depth and height, so filters have one extent for both; got 3×5×5. Use a cubic kernel, "
         "or say how far voxels are apart: `spacing`."
     )
     assert "exchanges height and width" in refusal(st.filter_space, st.about_axis(st.so2()), (3, 3, 5))
@@ -443,7 +443,7 @@ def test_empty_spaces_and_sizes() -> None:
 def test_filters_about_an_axis_are_not_turned_by_groups_that_do_not_keep_it() -> None:
     around = st.filter_space(st.about_axis(st.so2()), 3)
     for other in (group("O"), SO3, st.about_axis(st.so2(), "x")):
-        assert "does not keep the z axis, so that it does not turn filters about z" in refusal(
+        assert "does not keep the z axis, so it does not turn filters about z" in refusal(
             st.FilterSpace.of_harmonics, other, 3, around.harmonics
         )
     upright = st.FilterSpace.of_harmonics(st.about_axis(st.cyclic(8)), 3, around.harmonics)

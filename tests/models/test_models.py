@@ -280,7 +280,7 @@ def test_a_converted_network_comes_back(tmp_path: Path) -> None:
     assert again.out_type == net.out_type
     with pytest.raises(FileExistsError, match="exists already"):
         models.save_converted(net, tmp_path / "saved")
-    with pytest.raises(ValueError, match="a converted Sequential, and this Sequential comes to other tensors, `net"):
+    with pytest.raises(ValueError, match="a converted Sequential, and this Sequential has other tensors, `net"):
         models.load_converted(tmp_path / "saved", _small_plain(64))
     with pytest.raises(FileNotFoundError, match="Give the folder that `save_converted` wrote"):
         models.load_converted(tmp_path, _small_plain())
@@ -290,7 +290,7 @@ def test_a_converted_network_comes_back(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="Convert it with a mix as text"):
         models.save_converted(by_function, tmp_path / "other")
     (tmp_path / "saved" / "converted.json").write_text("{}")
-    with pytest.raises(ValueError, match="is damaged: it does not say what was converted"):
+    with pytest.raises(ValueError, match="is damaged: it does not say which network was converted"):
         models.load_converted(tmp_path / "saved", _small_plain())
 
 
@@ -363,9 +363,9 @@ def test_equal_parameters() -> None:
         ("plain_resnet", {"width": 0}, "must be at least 1; got 0"),
         ("resnet", {"copies": "many"}, "ResNet: `copies` must be a whole number, got 'many'"),
         ("resnet", {"copies": 1.5}, "ResNet: `copies` must be a whole number, got 1.5"),
-        ("resnet", {"stem": 3}, "`stem` is the number of pixels .* one of 1, 2, 4, 8; got 3"),
+        ("resnet", {"stem": 3}, "`stem` is how many pixels .* one of 1, 2, 4, 8; got 3"),
         ("resnet", {"stem": "4"}, "ResNet: `stem` must be a whole number, got '4'"),
-        ("plain_resnet", {"stem": 0}, "`stem` is the number of pixels .* one of 1, 2, 4, 8; got 0"),
+        ("plain_resnet", {"stem": 0}, "`stem` is how many pixels .* one of 1, 2, 4, 8; got 0"),
         ("plain_resnet", {"width": True}, "PlainResNet: `width` must be a whole number, got True"),
     ],
 )

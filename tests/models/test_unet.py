@@ -141,7 +141,7 @@ def test_the_padding_that_the_message_names_is_exact() -> None:
         ({"depth": 0}, ValueError, "depth says how often the image is halved, a whole number ≥ 1; got 0"),
         ({"depth": True}, ValueError, "a whole number ≥ 1; got True"),
         ({"depth": 20}, ValueError, "at most 10 times; got 20, for images whose sides are multiples of 1,048,576"),
-        ({"copies": 0}, ValueError, "copies of each capsule is a whole number ≥ 1, got 0"),
+        ({"copies": 0}, ValueError, "copies of each capsule must be a whole number ≥ 1, got 0"),
         ({"out_type": "2*A7"}, ValueError, "unknown capsule `A7` of D4"),
         ({"out_type": "0"}, ValueError, "out_type is `0`, which has no channels"),
         ({"out_type": "A2", "stream": "A1"}, ValueError, "`A2`, but there is no equivariant 3×3 filter to it"),

@@ -432,14 +432,14 @@ def test_many_shapes_are_right_and_said_once(
 ) -> None:
     monkeypatch.setattr(accelerated_call, "MOST_READY", 3)
     net, other = pair()
-    with pytest.warns(UserWarning, match="inputs of many shapes have come") as caught:
+    with pytest.warns(UserWarning, match="has received inputs of many shapes") as caught:
         same_evaluation(net, other, batches=(1, 2, 3, 4, 5, 6))
     assert (len(recordings), len(caught)) == (3, 1)
 
 
 def test_shapes_that_come_once_are_not_recorded(recordings: list[tuple[torch.Size, int]]) -> None:
     net, other = pair()
-    with pytest.warns(UserWarning, match="inputs of many shapes have come"):
+    with pytest.warns(UserWarning, match="has received inputs of many shapes"):
         same_evaluation(net, other, batches=range(1, 80), times=2)
     assert len(recordings) == 1
 

@@ -70,12 +70,15 @@ def test_a_volume_that_a_stride_does_not_fit_warns() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda t: Conv3d(t, t, 3, stride=(1, 1, 2)), "O exchanges depth and width, so that the stride has one extent"),
+        (lambda t: Conv3d(t, t, 3, stride=(1, 1, 2)), "O exchanges depth and width, so the stride has one extent"),
         (
             lambda t: Conv3d(t, t, 4, padding="same"),
             "one that spans 4 pixels in depth would be padded more on one side",
         ),
-        (lambda t: Conv3d(t, t, 3, padding="full"), "padding is a number, 3 numbers, 'same' or 'valid'; got 'full'"),
+        (
+            lambda t: Conv3d(t, t, 3, padding="full"),
+            "padding must be a number, 3 numbers, 'same' or 'valid'; got 'full'",
+        ),
         (
             lambda t: Conv3d(t, t, 3)(torch.zeros(1, 1, 5, 5)),
             r"shape \(batch, 1, depth, height, width\), got one of rank",
@@ -95,5 +98,5 @@ def test_what_is_refused(call, message: str) -> None:
 
 def test_one_number_or_three() -> None:
     kind = FieldType(CUBE, "A1")
-    with pytest.raises(TypeError, match=r"stride is a whole number or 3 of them, got \(1, 1\)\."):
+    with pytest.raises(TypeError, match=r"stride must be a whole number or 3 of them, got \(1, 1\)\."):
         Conv3d(kind, kind, 3, stride=(1, 1))

@@ -69,9 +69,9 @@ def test_same_padding_of_even_kernels_and_strides() -> None:
         ({"kernel_size": 3, "stride": (1, 2)}, "the stride has one extent for both; got (1, 2)."),
         ({"kernel_size": 3, "padding": (1, 2)}, "the padding has one extent for both; got (1, 2)."),
         ({"kernel_size": 3, "dilation": (1, 2)}, "the kernel has one extent for both; got (3, 5)."),
-        ({"kernel_size": 0}, "kernel_size is at least 1, got 0."),
-        ({"kernel_size": 3, "stride": 0}, "stride is at least 1, got 0."),
-        ({"kernel_size": 3, "padding": -1}, "padding is at least 0, got -1."),
+        ({"kernel_size": 0}, "kernel_size must be at least 1, got 0."),
+        ({"kernel_size": 3, "stride": 0}, "stride must be at least 1, got 0."),
+        ({"kernel_size": 3, "padding": -1}, "padding must be at least 0, got -1."),
         ({"kernel_size": 3, "init": "xavier"}, "unknown initialisation 'xavier'. Known names: `he`, `orthogonal`."),
     ],
     ids=str,
@@ -83,12 +83,14 @@ def test_options_that_no_layer_of_d4_can_have(layer: type, options: dict[str, ob
 
 def test_other_options() -> None:
     assert refusal(ValueError, snn.Conv2d, A1, A1, 3, padding_mode="mirror") == (
-        "padding_mode is one of zeros, reflect, replicate, circular; got 'mirror'."
+        "padding_mode must be one of zeros, reflect, replicate, circular; got 'mirror'."
     )
     assert refusal(ValueError, snn.Conv2d, A1, A1, 3, padding="full") == (
-        "padding is a number, a pair of numbers, 'same' or 'valid'; got 'full'."
+        "padding must be a number, a pair of numbers, 'same' or 'valid'; got 'full'."
     )
-    assert refusal(TypeError, snn.Conv2d, A1, A1, 1.5) == "kernel_size is a whole number or a pair of them, got 1.5."
+    assert (
+        refusal(TypeError, snn.Conv2d, A1, A1, 1.5) == "kernel_size must be a whole number or a pair of them, got 1.5."
+    )
     assert refusal(ValueError, snn.Conv2d, 4 * A1, 3 * REGULAR, 3, groups=2) == (
         "groups=2 divides a type into equal shares, but out_type `3*regular` has 3 copies of `regular`, which 2 does "
         "not divide. Change the number of copies or of groups."
@@ -100,7 +102,7 @@ def test_a_pair_of_types_without_a_map_warns() -> None:
     with pytest.warns(UserWarning, match="no equivariant map") as caught:
         layer = snn.Conv2d(A1, FieldType(D4, "A2"), 3)
     assert [str(w.message) for w in caught] == [
-        "Conv2d: there is no equivariant map from `A1` to `A2` with kernel size (3, 3), so that the output is always "
+        "Conv2d: there is no equivariant map from `A1` to `A2` with kernel size (3, 3), so the output is always "
         "zero. Choose types that share an irrep, or a larger kernel."
     ]
     assert caught[0].filename == __file__

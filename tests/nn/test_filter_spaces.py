@@ -176,7 +176,7 @@ def test_orthogonal_banks_need_a_grid_that_carries_the_group() -> None:
     kind = FieldType(st.cyclic(8), "regular")
     assert refusal(ValueError, snn.Conv2d, kind, kind, 3, filters=ring(st.cyclic(8)), init="orthogonal") == (
         "orthogonal initialisation needs a pixel grid that carries all of C8; that of the filter space `ring` does "
-        "not, so that an orthogonal bank would not be equivariant. Use init='he'."
+        "not, so an orthogonal bank would not be equivariant. Use init='he'."
     )
 
 

@@ -237,13 +237,13 @@ def test_numbers_of_samples_are_checked():
         )
     assert "multiple of 12" in refusal(ValueError, FieldType(SO2, "qC3(3)"), torch.relu, 16)
     for given in (8.0, "8", True):
-        assert "samples is a whole number, such as 16; got" in refusal(TypeError, t, torch.relu, given)
+        assert "samples must be a whole number, such as 16; got" in refusal(TypeError, t, torch.relu, given)
     assert refusal(ValueError, FieldType(D4, "regular"), torch.relu, 16) == (
         "Fourier(relu): got samples=16, but functions on D4 have finitely many points, and all of them are taken. "
         "Leave samples out."
     )
-    assert "tolerance is a number above 0" in refusal(ValueError, t, torch.relu, tolerance=0.0)
-    assert "tolerance is a number above 0" in refusal(ValueError, t, torch.relu, tolerance=math.nan)
+    assert "tolerance must be a number above 0" in refusal(ValueError, t, torch.relu, tolerance=0.0)
+    assert "tolerance must be a number above 0" in refusal(ValueError, t, torch.relu, tolerance=math.nan)
 
 
 def test_functions_with_jumps_are_refused_unless_their_aliasing_is_accepted():

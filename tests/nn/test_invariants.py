@@ -122,10 +122,10 @@ def test_refusals() -> None:
         "the group permutes. Use `GroupPool(mode='norm')`, or `GroupPool(mode='max')`."
     )
     assert refusal(snn.GroupPool, FieldType(D4, "E"), "mean") == (
-        "GroupPool(mode='mean') is not admissible for capsule `E`: it has no invariant direction, so that its mean "
+        "GroupPool(mode='mean') is not admissible for capsule `E`: it has no invariant direction, so its mean "
         "over the group is zero. Use `GroupPool(mode='norm')`, or `GroupPool(mode='max')`."
     )
     with pytest.raises(ValueError, match="mode") as error:
         snn.GroupPool(FieldType(D4, "E"), "median")  # type: ignore[arg-type]
-    assert str(error.value) == "mode is 'max', 'mean' or 'norm', got 'median'."
+    assert str(error.value) == "mode must be 'max', 'mean' or 'norm', got 'median'."
     assert "its matrices are orthogonal, but mix channels" in refusal(snn.GroupPool, FieldType(st.dihedral(3), "E"))

@@ -118,7 +118,7 @@ def test_about_other_axes():
     torch.manual_seed(0)
     net = snn.Conv3d(FieldType(group, "A1 + E"), FieldType(group, "regular + E"), (3, 2, 3), padding=(1, 0, 1)).double()
     assert equivariance_error(net, size=(5, 4, 5)) <= 1e-12
-    with pytest.raises(ValueError, match="D4 about y with flips exchanges depth and width, so that the kernel has one"):
+    with pytest.raises(ValueError, match="D4 about y with flips exchanges depth and width, so the kernel has one"):
         snn.AvgPool3d(FieldType(group, "A1"), (1, 1, 2))
 
 
@@ -154,10 +154,13 @@ def test_errors_off_the_grid_are_measured_inside_the_ball():
         ),
         (
             lambda t: snn.AdaptiveAvgPool3d(t, (1, 1, 2)),
-            "O exchanges depth and width, so that the output has one extent",
+            "O exchanges depth and width, so the output has one extent",
         ),
-        (lambda t: snn.Upsample(t, 2, "bilinear"), "mode is 'nearest' or 'trilinear', got 'bilinear': fields of O are"),
-        (lambda t: snn.BlurPool3d(t, (3, 3, 1)), "O exchanges depth and width, so that the filter has one"),
+        (
+            lambda t: snn.Upsample(t, 2, "bilinear"),
+            "mode must be 'nearest' or 'trilinear', got 'bilinear': fields of O are",
+        ),
+        (lambda t: snn.BlurPool3d(t, (3, 3, 1)), "O exchanges depth and width, so the filter has one"),
         (lambda t: snn.DiskMask(t, 4)(torch.zeros(1, 1, 4, 4, 5)), "DiskMask was made for 4×4×4 volumes"),
         (
             lambda t: snn.MaxPool3d(t, 2, strict=True)(torch.zeros(1, 1, 4, 4, 5)),

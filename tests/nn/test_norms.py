@@ -318,7 +318,7 @@ def test_capsules_that_are_not_orthogonal_are_refused(
             make(rough)
         name = str(error.value).split()[0]
         assert str(error.value) == (
-            f"{name} is not admissible for capsule `{capsule}`: its matrices are not orthogonal, so that a variance "
+            f"{name} is not admissible for capsule `{capsule}`: its matrices are not orthogonal, so a variance "
             "over its channels depends on the pose. Change to an orthogonal basis first, for instance with `ToIrreps`."
         )
         change = snn.ToIrreps(rough)

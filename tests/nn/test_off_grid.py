@@ -254,7 +254,7 @@ def test_the_warning_points_at_the_line_that_makes_the_layer() -> None:
 
 
 def test_oblong_kernels() -> None:
-    with pytest.raises(ValueError, match="`r2` of C8 exchanges height and width, so that filters have one extent"):
+    with pytest.raises(ValueError, match="`r2` of C8 exchanges height and width, so filters have one extent"):
         snn.Conv2d(REGULAR, REGULAR, (3, 5))
     t = FieldType(st.cyclic(3), "regular")
     assert snn.Conv2d(t, t, (3, 5)).plan.space.size == (3, 5)

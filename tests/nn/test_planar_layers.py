@@ -328,7 +328,7 @@ def test_invariants_do_not_change_under_any_element(group: PlanarGroup) -> None:
         (lambda t: snn.GroupPool(t), r"GroupPool\(mode='max'\) is not admissible .* Use `GroupPool\(mode='norm'\)`"),
         (lambda t: snn.CosetPool(t, ["e"]), r"CosetPool is not admissible for fields of S?O2, got `2\*regular\(2\)`"),
         (lambda t: snn.Conv2d(t, t, (3, 5)), r"`rotation\(90\)` of S?O2 exchanges height and width"),
-        (lambda t: snn.Conv2d(t, t, 3, stride=(1, 2)), r"exchanges height and width, so that the stride has one"),
+        (lambda t: snn.Conv2d(t, t, 3, stride=(1, 2)), r"exchanges height and width, so the stride has one"),
         (lambda t: snn.Conv2d(t, t, 3, init="orthogonal"), r"needs a pixel grid that carries all of S?O2"),
         (lambda t: snn.Conv2d(t, t, 3, filters=st.filter_space(st.cyclic(8), 3)), r"belongs to C8, but the fields to"),
         (lambda t: snn.Conv2d(t, t, 5, filters=st.filter_space(t.group, 3)), r"has 3×3 taps, but kernel_size=\(5, 5\)"),

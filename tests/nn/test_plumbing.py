@@ -56,7 +56,7 @@ def test_dropout_in_evaluation_and_on_vectors() -> None:
     assert torch.equal(snn.Dropout(MIXED).eval()(x), x)
     assert torch.equal(snn.Dropout2d(MIXED, p=0)(x), x)
     assert snn.Dropout(MIXED)(x[:, :, 0, 0]).shape == (2, MIXED.channels)
-    assert message(ValueError, snn.Dropout, MIXED, 1.0) == "the probability p of a dropout lies in [0, 1), got 1.0."
+    assert message(ValueError, snn.Dropout, MIXED, 1.0) == "the probability p of a dropout must lie in [0, 1), got 1.0."
 
 
 # -------------------------------------------------------------------- restriction

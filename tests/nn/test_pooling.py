@@ -98,24 +98,24 @@ def test_the_maximum_needs_permutations() -> None:
 
 def test_other_errors() -> None:
     assert message(ValueError, snn.MaxPool2d, PERMUTED, 2, padding=2) == (
-        "padding is at most half the kernel (2, 2), got (2, 2)."
+        "padding must be at most half the kernel (2, 2), got (2, 2)."
     )
     assert message(ValueError, snn.AvgPool2d, PERMUTED, (2, 3)) == (
-        "AvgPool2d: D4 exchanges height and width, so that the kernel has one extent for both; got (2, 3)."
+        "AvgPool2d: D4 exchanges height and width, so the kernel has one extent for both; got (2, 3)."
     )
     assert message(ValueError, snn.AdaptiveAvgPool2d, PERMUTED, (2, 3)) == (
-        "D4 exchanges height and width, so that the output has one extent for both; got (2, 3)."
+        "D4 exchanges height and width, so the output has one extent for both; got (2, 3)."
     )
     assert message(ValueError, snn.AvgPool2d(PERMUTED, 5), torch.zeros(1, 16, 4, 4)) == (
         "AvgPool2d: the kernel spans 5 pixels but the padded height is only 4 (4 + 2·0). Use a larger input, more "
         "padding or a smaller kernel."
     )
     assert message(ValueError, snn.BlurPool2d, PERMUTED, (4, 3)) == (
-        "BlurPool2d: D4 exchanges height and width, so that the filter has one extent for both; got (4, 3)."
+        "BlurPool2d: D4 exchanges height and width, so the filter has one extent for both; got (4, 3)."
     )
     assert message(ValueError, snn.Upsample, PERMUTED, 1.5) == (
-        "scale_factor is a whole number ≥ 1, since other factors sample the grid unevenly; got 1.5."
+        "scale_factor must be a whole number ≥ 1, since other factors sample the grid unevenly; got 1.5."
     )
     assert message(ValueError, snn.Upsample, PERMUTED, 2, "bicubic") == (
-        "mode is 'nearest' or 'bilinear', got 'bicubic'."
+        "mode must be 'nearest' or 'bilinear', got 'bicubic'."
     )

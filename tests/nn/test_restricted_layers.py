@@ -214,7 +214,7 @@ def test_a_layer_that_cannot_says_so():
         ("C8", "C8 is not recognised as a subgroup of D4"),
         ("C5", "C5 is not recognised as a subgroup of D4"),
         ("SO2", "SO2 is larger than D4"),
-        ("X4", "no group is called 'X4'"),
+        ("X4", "there is no group called 'X4'"),
         (["e", "r"], "not a subgroup"),
     ],
 )

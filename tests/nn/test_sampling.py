@@ -208,5 +208,5 @@ OBLONG: dict[str, Callable[[FieldType], object]] = {
 @pytest.mark.parametrize("name", ["C3", "C6", "D5"])
 @pytest.mark.parametrize(("what", "make"), OBLONG.items())
 def test_turns_by_other_angles_mix_height_and_width(what: str, make: Callable[[FieldType], object], name: str) -> None:
-    with pytest.raises(ValueError, match=f"{name} mixes height and width, so that the {what} has one extent for both"):
+    with pytest.raises(ValueError, match=f"{name} mixes height and width, so the {what} has one extent for both"):
         make(FieldType(name, "regular"))

@@ -77,9 +77,9 @@ def test_a_ball_is_round_in_real_distances():
     steps = [torch.arange(n) - (n - 1) / 2 for n in (4, 8, 8)]
     z, row, column = torch.meshgrid(2 * steps[0], steps[1], steps[2], indexing="ij")
     assert torch.equal(mask.mask, ((z**2 + row**2 + column**2).sqrt() < 4).double())
-    with pytest.raises(ValueError, match="O exchanges depth and height, so that the size has one extent for both"):
+    with pytest.raises(ValueError, match="O exchanges depth and height, so the size has one extent for both"):
         snn.DiskMask(FieldType(CUBE, "T1"), (4, 8, 8))
-    with pytest.raises(TypeError, match="size is a whole number or 3 of them, got 'a'"):
+    with pytest.raises(TypeError, match="size must be a whole number or 3 of them, got 'a'"):
         snn.DiskMask(FieldType(CUBE, "T1"), "a")
     with pytest.raises(ValueError, match="DiskMask takes margin ≥ 0 and softness ≥ 0; got -1 and 1"):
         snn.DiskMask(FieldType(CUBE, "T1"), 4, -1)
@@ -116,7 +116,7 @@ def test_restricted_layers_keep_the_spacing():
     [
         ({"spacing": (0, 1, 1)}, "`spacing` is the distance between neighbouring taps, a finite number above 0"),
         ({"spacing": (2, 1)}, r"or one for each of the 3 \(depth, height, width\); got \(2, 1\)"),
-        ({"spacing": (1, 2, 1), "stride": (1, 1, 2)}, "O exchanges depth and width, so that the stride has one extent"),
+        ({"spacing": (1, 2, 1), "stride": (1, 1, 2)}, "O exchanges depth and width, so the stride has one extent"),
         ({"spacing": SLICES, "filters": st.pixel_space(CUBE, 3)}, "has taps .* apart, but spacing"),
     ],
 )

@@ -222,7 +222,7 @@ def test_bad_elements_of_infinite_groups() -> None:
         st.transform(x, O2.reflection(0), kind)
     with pytest.raises(ValueError, match=r"`rotation\(90\)` is not an element of C4"):
         st.transform(x, SO2.rotation(90), FieldType(st.cyclic(4), "E"))
-    with pytest.raises(ValueError, match="an angle is a finite number of degrees, such as 30; got nan"):
+    with pytest.raises(ValueError, match="an angle must be a finite number of degrees, such as 30; got nan"):
         SO2.rotation(float("nan"))
     with pytest.raises(TypeError, match=r"this element multiplies values by numbers that torch.int64 does not have"):
         st.transform(x.long(), SO2.rotation(30), kind)

@@ -108,7 +108,7 @@ def test_a_layer_that_was_written_as_text_pickles_and_shows_the_keyword_in_its_s
 def test_a_field_type_takes_the_name_of_its_group():
     assert FieldType("D4", "2*regular") == WIDE
     assert FieldType("SO2", "2*regular(2)") == FieldType(st.so2(), "2*regular(2)")
-    with pytest.raises(ValueError, match="no group is called 'd4'"):
+    with pytest.raises(ValueError, match="there is no group called 'd4'"):
         FieldType("d4", "regular")
 
 
@@ -116,7 +116,7 @@ def test_a_field_type_takes_the_name_of_its_group():
     ("build", "message"),
     [
         (lambda: layers.Conv2d("3*A1", "2*regular", 3), r"got in_type as text, '3\*A1'.* Name the group"),
-        (lambda: layers.Conv2d("3*A1", "2*regular", 3, group="Q8"), "no group is called 'Q8'"),
+        (lambda: layers.Conv2d("3*A1", "2*regular", 3, group="Q8"), "there is no group called 'Q8'"),
         (
             lambda: layers.Conv2d("3*A1", "2*regular", 3, group=4),
             "group=... as a group or its name, such as 'D4'; got 4",

@@ -287,7 +287,7 @@ def test_classes_are_the_run_s_own_or_the_data_set_s_or_numbers(tmp_path: Path) 
 
 def test_mistakes_in_words(tmp_path: Path) -> None:
     text = Page(report(make_run(tmp_path / "run"))).text
-    assert text.index("one taken for two: 11 (8.4%)") < text.index("one taken for zero: 7 (5.3%)")
+    assert text.index("one mistaken for two: 11 (8.4%)") < text.index("one mistaken for zero: 7 (5.3%)")
 
 
 def test_null_counts_as_absent_in_every_file_of_a_run(tmp_path: Path) -> None:
@@ -323,7 +323,7 @@ def test_many_classes_are_drawn(tmp_path: Path) -> None:
     found["poses"]["confusion"] = [[i + j for i in range(100)] for j in range(100)]
     text = report(make_run(tmp_path / "run", found=found))
     assert 'aria-label="confusion matrix 1"' in text
-    assert "99 taken for 98" in text
+    assert "99 mistaken for 98" in text
 
 
 def test_the_cost_table_is_the_plan_s(tmp_path: Path) -> None:
@@ -403,7 +403,7 @@ def test_mistakes_are_pictures_inside_the_page(tmp_path: Path) -> None:
     assert "61 mistakes, the 48 surest shown" in text
     assert text.count("<img ") == 48
     assert text.count('src="data:image/png;base64,iVBORw0KGgo="') == 47
-    assert "<b>&lt;one&gt;</b> taken for two, 87%" in text
+    assert "<b>&lt;one&gt;</b> mistaken for two, 87%" in text
     assert "<script>" not in text
     (run / "mistakes.json").write_text('{"count": 0, "worst": []}')
     assert "No mistakes." in write_report([run], tmp_path / "report.html").read_text("utf-8")

@@ -124,13 +124,13 @@ ALL = dict.fromkeys(ELEMENTS, 0.95)
     [
         (evidence(), tilted(0.5), trial(0.0, 1.0), {}, {}, "no preferred pose"),
         (evidence(), tilted(0.5), trial(0.05, 0.01), {"group": "D8", "kernel_size": 5}, {}, "D8, which knows"),
-        (evidence(), tilted(0.5), trial(0.05, 0.2), {}, {}, "no reason to take D8"),
+        (evidence(), tilted(0.5), trial(0.05, 0.2), {}, {}, "no reason to choose D8"),
         (evidence(), tilted(0.95), None, {}, {"turn": False}, "things lie along the edges"),
         (evidence(m=0.9, mr=0.9, mr2=0.9, mr3=0.9), tilted(0.5), trial(0.05, 0.01), {"group": "C4"}, {}, "handedness"),
-        (evidence(m=0.7, mr=0.7), tilted(0.5), trial(0.01, 0.6), {}, {}, "no reason to take C4"),
+        (evidence(m=0.7, mr=0.7), tilted(0.5), trial(0.01, 0.6), {}, {}, "no reason to choose C4"),
         (evidence(**ALL), None, trial(0.02, 0.03), {"head": "linear"}, {"mirror": False}, "a clear up"),
-        (evidence(**ALL), None, trial(0.02, 0.3), {}, {}, "within chance (p = 0.3)"),
-        (evidence(**ALL), None, trial(-0.02, 0.03), {}, {}, "no reason to take a head"),
+        (evidence(**ALL), None, trial(0.02, 0.3), {}, {}, "which may be chance (p = 0.3)"),
+        (evidence(**ALL), None, trial(-0.02, 0.03), {}, {}, "no reason to choose a head"),
         (evidence(**ALL), None, None, {}, {}, "too few images for a trial of a head"),
         (evidence(96, r2=0.64), tilted(0.5), trial(0.0, 1.0), {}, {}, "no preferred pose"),
         (evidence(**{**ALL, "m": 0.5}), None, trial(0.02, 0.03), {"head": "mirror"}, {}, "can be exchanged"),
@@ -176,7 +176,7 @@ def test_alternatives_for_masks(found: Orientation, model: dict[str, Any] | None
 
 def test_few_images_leave_room_for_doubt() -> None:
     few = recommended(orientation(evidence(12), tilted(0.5, 12)), None, "classify", 12)
-    assert "12 images leave room for doubt: up to 75% could be told" in few.group
+    assert "12 images leave room for doubt: moves might be noticed in up to 75% of cases" in few.group
     assert "doubt" not in recommended(orientation(evidence(2000), None), None, "classify", 2000).group
     assert "too few images" in recommended(None, None, "classify", 4).group
 
@@ -296,7 +296,10 @@ def test_an_advised_run_goes_on_as_it_was_advised(
     assert looked.looks == 1
     steerable(*command[:2], *command[3:], "--no-progress", cwd=tmp_path)  # without advice it is another run
     assert RunConfig.load(tmp_path / "runs" / "sky-2" / "config.json").model["head"] == "invariant"
-    assert "holds a run that was not advised" in steerable(*command, "--out", "runs/sky-2", cwd=tmp_path, code=2).stderr
+    assert (
+        "holds a run that was begun without --advise"
+        in steerable(*command, "--out", "runs/sky-2", cwd=tmp_path, code=2).stderr
+    )
     (run / "advice.json").write_text("{}")
     assert "has no `model`" in steerable(*command, "--out", str(run), cwd=tmp_path, code=2).stderr
 
@@ -334,7 +337,7 @@ def test_advice_that_leaves_nothing_to_compare_is_said_before_the_training(
     monkeypatch.setattr(advised_runs, "look_at_images", lambda *_, **__: found)
     run = steerable("train", str(upright), "--advise", "--compare", "plain", cwd=tmp_path, code=2)
     assert "A plain one will do." in run.stdout
-    assert "--compare plain sets a plain network beside a steerable one" in run.stderr
+    assert "--compare plain compares a steerable network" in run.stderr
     assert not (tmp_path / "runs" / "sky" / "config.json").exists()
 
 
@@ -343,7 +346,7 @@ def test_advice_that_leaves_nothing_to_compare_is_said_before_the_training(
 )
 def test_advice_does_not_contradict_the_user(option: tuple[str, str], upright: Path, tmp_path: Path) -> None:
     run = steerable("train", str(upright), "--advise", *option, cwd=tmp_path, code=2)
-    assert "--advise chooses the network by the images, and --" in run.stderr
+    assert "--advise chooses the network from the images, and --" in run.stderr
 
 
 def test_mirror_images_are_not_shown_where_they_mean_something_else(upright: Path) -> None:

@@ -89,7 +89,7 @@ GOES_ON: dict[str, tuple[Callable[[Path], object], str]] = {
     "a file that is no image": (lambda r: (r / "pear" / "notes.txt").write_text("x"), r"`pear/notes.txt` \(not an im"),
     "a class without readable images": (
         lambda r: ((r / "plum").mkdir(), (r / "plum" / "x.png").write_text("x")),
-        "no training image of `plum` can be read; training goes on without",
+        "no training image of `plum` can be read; training continues without",
     ),
     "a copy of an image": (copied, "1 test image is among the training images as well, pixel by pixel.*Remove the co"),
     "a link to a folder": (
@@ -112,11 +112,11 @@ GOES_ON: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "a class with one image": (
         lambda r: picture(r / "plum" / "0.png", 99, "L"),
-        "`plum` has only one image, which is trained on and never tested",
+        "`plum` has only one image, which is used for training and never",
     ),
     "classes that differ in capitals": (
         lambda r: [picture(r / "Pear" / f"{i}.png", (0, 0, i + 1)) for i in range(5)],
-        "the classes `Pear`, `pear` differ in capitals or spaces only",
+        "the classes `Pear`, `pear` differ only in capitals or spaces",
     ),
     "folders of parts with other names": (
         lambda r: [picture(r / n / p / "x.png", (i, 9, j)) for i, n in enumerate(CLASSES) for j, p in enumerate("ab")],
@@ -413,7 +413,7 @@ def test_a_handful_of_images_is_enough(counts: tuple[int, ...], validation: floa
     assert len(data.test) >= 1
     held = 0 if data.validation is None else len(data.validation)
     assert len(data.train) + len(data.test) + held == sum(counts)
-    said = "so that all of them are learnt from" if validation is None else "nothing is held out for validation"
+    said = "so all of them are used for training" if validation is None else "nothing is held out for validation"
     assert (data.validation is None) == any(said in note for note in data.notes)
 
 

@@ -241,7 +241,7 @@ def test_a_damaged_checkpoint_is_passed_over_or_named(spoil: Callable[[Path], ob
     assert (found, path) == (folder / PREVIOUS, folder / LAST)
     assert reason
     (folder / PREVIOUS).unlink()
-    with pytest.raises(ValueError, match=r"the run cannot go on from its checkpoints: `.*last\.ckpt` \w+.*") as stop:
+    with pytest.raises(ValueError, match=r"the run cannot continue from its checkpoints: `.*last\.ckpt` \w+.*") as stop:
         latest_checkpoint(folder, network)
     assert f"Remove the folder `{folder}`, and the same command trains from the beginning" in str(stop.value)
     assert "another `--out`" in str(stop.value)
@@ -280,7 +280,9 @@ def test_a_run_goes_on_from_the_checkpoint_before(
         real(source, target)
 
     monkeypatch.setattr(os, "replace", watched)
-    with pytest.warns(UserWarning, match=r"last\.ckpt` is .*goes on from the checkpoint before it, `.*previous\.ckpt`"):
+    with pytest.warns(
+        UserWarning, match=r"last\.ckpt` is .*continues from the previous checkpoint, `.*previous\.ckpt`"
+    ):
         assert_finishes(run, whole)
     assert kept[0]
     assert (run / "checkpoints" / f"{LAST}.damaged").exists()

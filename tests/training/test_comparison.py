@@ -108,10 +108,10 @@ def test_a_damaged_comparison_is_named(work: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--compare", "fancy"), "a network is compared with a plain one, --compare plain; got 'fancy'"),
+        (("--compare", "fancy"), "a network can only be compared with a plain one, --compare plain; got 'fancy'"),
         (
             ("--compare", "plain", "--model", "plain_resnet"),
-            "sets a plain network beside a steerable one, resnet, wide_resnet, unet; got the model plain_resnet",
+            "compares a steerable network, resnet, wide_resnet, unet, with a plain one; got the model plain_resnet",
         ),
     ],
 )
@@ -219,7 +219,7 @@ def figure(ours: float, theirs: float, p: float) -> dict[str, Any]:
             0.81,
             0.8,
             0.4,
-            "but 50 test images are too few to tell that from chance (p = 0.4; steerable minus plain -2.0",
+            "but 50 test images are too few to tell this from chance (p = 0.4; steerable minus plain -2.0",
         ),
     ],
 )

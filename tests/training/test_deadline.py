@@ -220,7 +220,7 @@ def test_a_run_that_is_killed_and_resumed_ends_with_the_same_bits(
     said: list[str] = []
     was_saved = has_checkpoint(tmp_path / "checkpoints")
     assert train(config(), tmp_path, tell=said.append)["epochs"] == 7
-    assert was_saved == ("This run was begun earlier, and goes on from its last checkpoint." in said)
+    assert was_saved == ("This run was begun earlier and continues from its last checkpoint." in said)
     assert was_saved or epoch == 1
     assert same_weights(whole, tmp_path)
 
@@ -286,7 +286,7 @@ def test_a_run_that_is_lengthened_has_the_epochs_and_says_so(tmp_path: Path, mon
         patch.setattr(Deadline, "epochs_that_fit", lambda self, done, planned, now: 16 if done == 3 else planned)
         with killed_in(14):
             train(config(), tmp_path / "run", tell=said.append)
-    assert said[-1] == "After epoch 3: there is time for 16 epochs in place of 12, and the run has them."
+    assert said[-1] == "After epoch 3: there is time for 16 epochs instead of 12, and the run takes them."
     monkeypatch.setattr(Deadline, "epochs_that_fit", lambda self, done, planned, now: planned)
     assert train(config(), tmp_path / "run")["epochs"] == 16
     monkeypatch.setattr(Deadline, "epochs_that_fit", no_clock)

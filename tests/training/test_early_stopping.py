@@ -114,17 +114,17 @@ def test_a_loss_that_is_never_finite(tmp_path: Path) -> None:
     ("changes", "message"),
     [
         ({"validation": 0}, r"patience 2 watches the loss on validation images, and none are held out"),
-        ({"patience": -1}, "patience is a whole number from 0 to 1,000,000,000; got -1"),
-        ({"seed": -1}, "seed is a whole number from 0 to 4,294,967,295; got -1"),
+        ({"patience": -1}, "patience must be a whole number from 0 to 1,000,000,000; got -1"),
+        ({"seed": -1}, "seed must be a whole number from 0 to 4,294,967,295; got -1"),
         ({"validation": 1.5}, "validation is a share below 1 or a number of images, got 1.5"),
-        ({"minutes": 0.0}, "minutes is a number above 0 and up to 1,000,000; got 0.0"),
-        ({"parameters": 0}, "parameters is a whole number from 1 to 1,000,000,000; got 0"),
+        ({"minutes": 0.0}, "minutes must be a number above 0 and up to 1,000,000; got 0.0"),
+        ({"parameters": 0}, "parameters must be a whole number from 1 to 1,000,000,000; got 0"),
         ({"parameters": 5000}, "parameters=5,000 chooses the network's width, and width=4 gives it already"),
-        ({"fit": "slow"}, "fit is one of stretch, shorten, shrink; got 'slow'"),
-        ({"precision": "8"}, "precision is one of 32-true, bf16-mixed, 16-mixed, auto; got '8'"),
-        ({"cuda_graphs": True, "devices": 2}, "cuda_graphs are for one device; got 2 devices"),
-        ({"accelerator": "abacus"}, "accelerator is one of auto, cpu, gpu; got 'abacus'"),
-        ({"image_size": 2}, "image_size is a whole number from 4 to 4,096; got 2"),
+        ({"fit": "slow"}, "fit must be one of stretch, shorten, shrink; got 'slow'"),
+        ({"precision": "8"}, "precision must be one of 32-true, bf16-mixed, 16-mixed, auto; got '8'"),
+        ({"cuda_graphs": True, "devices": 2}, "cuda_graphs works on one device only; got 2 devices"),
+        ({"accelerator": "abacus"}, "accelerator must be one of auto, cpu, gpu; got 'abacus'"),
+        ({"image_size": 2}, "image_size must be a whole number from 4 to 4,096; got 2"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(changes: dict[str, Any], message: str) -> None:
@@ -233,7 +233,7 @@ def test_a_run_says_which_size_it_has_chosen(monkeypatch: pytest.MonkeyPatch) ->
     sizes = sizes_to_try({"name": "resnet"}, 64)
     chosen = config(fit="shrink", minutes=5.0, model=sizes[2])
     assert size_in_words(chosen, 64) == " (stem 4, depth 8, copies 2: the largest of 7 sizes that has enough epochs)"
-    assert "the quickest of 7 sizes" in size_in_words(config(fit="shrink", minutes=5.0, model=sizes[0]), 64)
+    assert "the fastest of 7 sizes" in size_in_words(config(fit="shrink", minutes=5.0, model=sizes[0]), 64)
     assert "6: the largest of 7 sizes)" in size_in_words(config(fit="shrink", minutes=5.0, model=sizes[-1]), 64)
     assert size_in_words(config(minutes=5.0), 64) == ""
     monkeypatch.setitem(MODELS, "resnet", dataclasses.replace(MODELS["resnet"], sizes=()))  # there was no choice

@@ -122,7 +122,9 @@ def test_another_request_does_not_touch_it(changes: dict[str, Any], what: str, k
 
 def test_a_broken_note_of_its_images_is_named(killed: Path) -> None:
     (killed / "resolved.json").write_text("[]")
-    with pytest.raises(ValueError, match=r"resolved\.json` .*Remove the file to go on with the images as they are now"):
+    with pytest.raises(
+        ValueError, match=r"resolved\.json` .*Remove the file to continue with the images as they are now"
+    ):
         train(request_of_killed(), killed)
     assert "resolved.json` " in write_report([killed], killed.parent / "report.html").read_text("utf-8")
 

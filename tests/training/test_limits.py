@@ -65,7 +65,7 @@ def test_numbers_out_of_range_are_refused(kind: type, name: str, allowed: Range)
     wrong += [allowed.highest + 1, allowed.lowest - 1]
     wrong += [allowed.lowest] if allowed.above else []
     wrong += [allowed.highest] if allowed.below else []
-    expected = f"{name} is {'a whole' if allowed.whole else 'a'} number .*; got "
+    expected = f"{name} must be {'a whole' if allowed.whole else 'a'} number .*; got "
     for value in wrong:
         with pytest.raises(ValueError, match=expected) as stop:
             made(kind, **{name: value})
@@ -89,14 +89,14 @@ def test_the_ends_of_a_range_and_what_is_usual_are_accepted(kind: type, name: st
 def test_flags_are_true_or_false(kind: type, name: str, allowed: Flag, value: object) -> None:
     if value is None and allowed.optional:
         value = "none"  # None leaves it to the plan
-    with pytest.raises(ValueError, match=f"{name} is true or false; got "):
+    with pytest.raises(ValueError, match=f"{name} must be true or false; got "):
         made(kind, **{name: value})
 
 
 @pytest.mark.parametrize(("kind", "name", "allowed"), CHOICES, ids=names(CHOICES))
 @pytest.mark.parametrize("value", [None, 0, True, "", "tpu", ["auto"], {"auto": 1}])
 def test_names_are_among_the_known_ones(kind: type, name: str, allowed: OneOf, value: object) -> None:
-    with pytest.raises(ValueError, match=f"{name} is one of {', '.join(allowed.names)}; got "):
+    with pytest.raises(ValueError, match=f"{name} must be one of {', '.join(allowed.names)}; got "):
         made(kind, **{name: value})
     for known in allowed.names:
         assert getattr(made(kind, **{name: known}), name) == known
@@ -107,32 +107,32 @@ def test_names_are_among_the_known_ones(kind: type, name: str, allowed: OneOf, v
 def test_what_is_text_is_text(name: str, value: object) -> None:
     if name == "data_dir" and value is None:
         value = 7  # none is what it usually is
-    with pytest.raises(ValueError, match=r"is text; got|names itself"):
+    with pytest.raises(ValueError, match=r"must be text; got|needs a name"):
         made(RunConfig, **{name: value})
 
 
 @pytest.mark.parametrize("value", [3, "1", [1.0], [True], [-1], [10**30], [[1]], [None], {1: 2}, list(range(2000))])
 def test_milestones_are_whole_numbers(value: object) -> None:
-    with pytest.raises(ValueError, match="a recipe's milestones is a list of whole numbers") as stop:
+    with pytest.raises(ValueError, match="a recipe's milestones are a list of at most") as stop:
         Recipe(milestones=value)  # type: ignore[arg-type]
     assert len(str(stop.value)) < 250
 
 
 @pytest.mark.parametrize("model", [{}, {"name": None}, {"name": ["resnet"]}, [], "resnet", None])
 def test_a_model_names_itself(model: Any) -> None:
-    with pytest.raises(ValueError, match="a run's model names itself"):
+    with pytest.raises(ValueError, match="a run's model needs a name"):
         RunConfig(dataset="digits", model=model)
 
 
 FILES = {
     "batch_size": (
         f"batch_size = {10**30}",
-        "batch_size is a whole number from 1 to 1,000,000; got a number of",
+        "batch_size must be a whole number from 1 to 1,000,000; got a number of",
     ),
-    "epochs": (f"epochs = {10**30}", "a recipe's epochs is a whole number from 1 to 1,000,000; got a number"),
-    "a rate": ("learning_rate = nan", "a recipe's learning_rate is a number above 0 and up to 1,000,000; got nan"),
-    "digits": (f"epochs = {'9' * 900}", "a recipe's epochs is a whole number"),
-    "too many digits": (f"epochs = {'9' * 5000}", "line 1 has 5,009 characters, and a recipe's have 1,000 at most"),
+    "epochs": (f"epochs = {10**30}", "a recipe's epochs must be a whole number from 1 to 1,000,000; got a number"),
+    "a rate": ("learning_rate = nan", "a recipe's learning_rate must be a number above 0 and up to 1,000,000; got nan"),
+    "digits": (f"epochs = {'9' * 900}", "a recipe's epochs must be a whole number"),
+    "too many digits": (f"epochs = {'9' * 5000}", "line 1 has 5,009 characters, and a recipe's have at most 1,000"),
     "a key of many parts": (".".join(["a"] * 20_000) + " = 1", "line 1 has 40,003 characters"),
     "a table of many parts": ("[" + ".".join(["a"] * 20_000) + "]", "line 1 has 40,001 characters"),
     "many keys of many parts": (
@@ -140,9 +140,9 @@ FILES = {
         "it has 269,999 bytes, and a recipe",
     ),
     "deep lists": ("milestones = " + "[\n" * 30_000, "nested too deeply"),
-    "deep tables": ("milestones = " + "{a=" * 200 + "1" + "}" * 200, "a recipe's milestones is a list"),
-    "a date": ("epochs = 1979-05-27", "a recipe's epochs is a whole number from 1 to 1,000,000; got datetime"),
-    "a table": ("[epochs]\nx = 1", "a recipe's epochs is a whole number from 1 to 1,000,000; got {'x': 1}"),
+    "deep tables": ("milestones = " + "{a=" * 200 + "1" + "}" * 200, "a recipe's milestones are a list"),
+    "a date": ("epochs = 1979-05-27", "a recipe's epochs must be a whole number from 1 to 1,000,000; got datetime"),
+    "a table": ("[epochs]\nx = 1", "a recipe's epochs must be a whole number from 1 to 1,000,000; got {'x': 1}"),
 }
 
 

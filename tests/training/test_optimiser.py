@@ -186,5 +186,5 @@ def test_an_optimiser_goes_on_from_its_state(version: str) -> None:
 def test_recipes_without_the_setting_are_those_of_before() -> None:
     old = {key: value for key, value in recipe().to_dict().items() if key != "rates_by_sharing"}
     assert Recipe.from_dict(old) == recipe()
-    with pytest.raises(ValueError, match="a recipe's rates_by_sharing is true or false; got 'no'"):
+    with pytest.raises(ValueError, match="a recipe's rates_by_sharing must be true or false; got 'no'"):
         Recipe.from_dict({**old, "rates_by_sharing": "no"})

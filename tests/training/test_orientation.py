@@ -64,7 +64,7 @@ def test_images_with_an_up_that_says_something_are_not_turned() -> None:
     assert found.orientation in ("upright", "fixed")
     assert found.model["head"] == POSES[found.orientation][0]["head"]
     assert invariance(found.model) is None
-    assert line.startswith("Orientation: the images have an up (turns are told in ")
+    assert line.startswith("Orientation: the images have an up (turns are noticed in ")
     assert line.endswith("If images may come turned, give --orientation free.")
     again = look_for_an_up(asked(), images(160, "upright"))
     assert again == (found, line)  # counted in steps, and seeded
@@ -93,11 +93,11 @@ def test_an_up_that_did_not_help_is_not_used(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_look_that_would_say_nothing_is_not_taken() -> None:
     found, line = look_for_an_up(asked(minutes=1.0), images(160, "upright"))
     assert found.orientation == "free"
-    assert line.startswith("Orientation: less than 2 minutes are too few to look for an up in the images")
+    assert line.startswith("Orientation: less than 2 minutes are too few to find out whether images have an up")
     found, line = look_for_an_up(asked(), images(6, "upright"))
     assert found.orientation == "free"
     assert "6 images are too few" in line
-    assert "too few to try" in look_for_an_up(asked(), images(60, "upright"))[1]
+    assert "too few to find out whether their orientation" in look_for_an_up(asked(), images(60, "upright"))[1]
 
 
 def folder_of_images(root: Path) -> Path:
@@ -132,7 +132,9 @@ def test_what_contradicts_an_orientation_is_refused(tmp_path: Path) -> None:
         configured(folder, {"head": "max"}, orientation="fixed")
     with pytest.raises(ValueError, match=r"chooses the head of a new network that classifies images, resnet, and this"):
         configured(folder, {"name": "plain_resnet"}, orientation="upright")
-    with pytest.raises(ValueError, match="orientation is one of model, auto, free, upright, fixed; got 'sideways'"):
+    with pytest.raises(
+        ValueError, match="orientation must be one of model, auto, free, upright, fixed; got 'sideways'"
+    ):
         configured(folder, {}, orientation="sideways")
 
 

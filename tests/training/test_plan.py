@@ -256,21 +256,23 @@ def test_an_edited_plan_is_refused_in_words(changes: dict[str, Any], message: st
 
 def test_a_plan_that_contradicts_its_request(run: Path, mixed: Plan) -> None:
     replace(mixed, settings=replace(mixed.settings, seed=3)).save(run / "plan.json")
-    with pytest.raises(ValueError, match=r"plan\.json` and `.*config\.json` differ in `seed`\. The run cannot go on"):
+    with pytest.raises(
+        ValueError, match=r"plan\.json` and `.*config\.json` differ in `seed`\. The run cannot continue"
+    ):
         train(config(), run)
 
 
 def test_a_plan_that_is_gone(run: Path) -> None:
     (run / "plan.json").unlink()
-    with pytest.raises(ValueError, match=r"there is no file `.*plan\.json`\. The run cannot go on without its plan"):
+    with pytest.raises(ValueError, match=r"there is no file `.*plan\.json`\. The run cannot continue without its plan"):
         train(config(), run)
 
 
 def test_a_given_plan_of_another_run_or_of_other_images(mixed: Plan, run: Path, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"the plan is that of a run that differs in `seed`\. Give the settings"):
+    with pytest.raises(ValueError, match=r"the plan was made for a run that differs in `seed`\. Give the settings"):
         train(config(seed=1), tmp_path / "other", plan=mixed)
     other = {**mixed.data, "digests": {**mixed.data["digests"], "train": "0" * 64}}
-    with pytest.raises(ValueError, match="the plan was made for other images than those of `digits`"):
+    with pytest.raises(ValueError, match="the plan was made for images other than those of `digits`"):
         train(config(), tmp_path / "other", plan=replace(mixed, data=other))
     assert not (tmp_path / "other").exists()
     wider = replace(mixed, settings=replace(mixed.settings, precision="bf16-mixed"))
@@ -290,7 +292,7 @@ def test_a_plan_goes_with_the_number_of_parameters_that_it_was_made_for(
     assert again == asked  # so that either command resumes the run of the other
     train(again, tmp_path / "again", plan=plan)
     assert Plan.load(tmp_path / "again" / "plan.json") == plan
-    with pytest.raises(ValueError, match=r"the plan is that of a network with copies=1, and parameters=500,000 come"):
+    with pytest.raises(ValueError, match=r"the plan was made for a network with copies=1, and parameters=500,000 lead"):
         train(repeated(plan, "digits", parameters=500_000), tmp_path / "other", plan=plan)
     assert not (tmp_path / "other").exists()
 
@@ -311,7 +313,7 @@ def test_the_plan_of_a_gpu_is_repeated_on_a_cpu(mixed: Plan, tmp_path: Path, mon
     monkeypatch.setattr("steerable.training.running.run.carry_out", lambda *_: {})
     fast = replace(mixed.settings, precision="bf16-mixed", cuda_graphs=True, channels_last=True)
     on_gpu = replace(mixed, settings=fast, accelerator="gpu", backends={"stem": "fourier[triton]"})
-    with pytest.warns(UserWarning, match="was planned for `gpu` and is carried out on `cpu` now"):
+    with pytest.warns(UserWarning, match="was planned for `gpu` and now runs on `cpu`"):
         train(repeated(on_gpu, "digits"), tmp_path / "run", plan=on_gpu)
     found = Plan.load(tmp_path / "run" / "plan.json")
     assert (found.accelerator, found.settings.precision, found.settings.cuda_graphs) == ("cpu", "32-true", False)
@@ -320,10 +322,10 @@ def test_the_plan_of_a_gpu_is_repeated_on_a_cpu(mixed: Plan, tmp_path: Path, mon
 def test_the_command_refuses_what_contradicts_a_plan(whole: Path, tmp_path: Path) -> None:
     plan = ("--plan", str(whole / "plan.json"))
     outcome = command_line.steerable("train", "digits", "--out", "x", *plan, "--seed", "5", cwd=tmp_path, code=2)
-    assert "error: the plan is that of a run that differs in `seed`." in outcome.stderr
+    assert "error: the plan was made for a run that differs in `seed`." in outcome.stderr
     plan = ("--plan", str(whole))
     outcome = command_line.steerable("train", "digits", "--out", "x", *plan, "-mcopies=2", cwd=tmp_path, code=2)
-    assert "error: the plan is that of a run that differs in `model`." in outcome.stderr
+    assert "error: the plan was made for a run that differs in `model`." in outcome.stderr
     request = ("--plan", str(whole / "config.json"))
     outcome = command_line.steerable("train", "digits", "--out", "x", *request, cwd=tmp_path, code=2)
     assert outcome.stderr.startswith(f"error: `{whole / 'config.json'}` has no `version`, expected 1.")
@@ -354,11 +356,11 @@ def test_another_kind_of_machine_plans_speed_anew_and_nothing_else(
 ) -> None:
     fast = replace(mixed.settings, precision="bf16-mixed", cuda_graphs=True, channels_last=True)
     on_gpu = replace(mixed, settings=fast, accelerator="gpu", backends={"stem": "fourier[triton]"})
-    with pytest.warns(UserWarning, match="was planned for `gpu` and is carried out on `cpu` now"):
+    with pytest.warns(UserWarning, match="was planned for `gpu` and now runs on `cpu`"):
         found = plan_here(on_gpu, config(), data)
     assert (found.accelerator, found.settings.precision, found.settings.cuda_graphs) == ("cpu", "32-true", False)
     assert found.backends.keys() == mixed.backends.keys()
     assert found.settings.recipe == mixed.settings.recipe
     monkeypatch.setattr("steerable.training.choosing.planning.this_machine", lambda _: Machine("mps"))
-    with pytest.warns(UserWarning, match="is carried out on `mps` now"):
+    with pytest.warns(UserWarning, match="now runs on `mps`"):
         assert set(plan_here(mixed, config(), data).backends.values()) == {"dense/dense/dense/dense"}

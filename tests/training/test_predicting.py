@@ -135,7 +135,7 @@ def test_networks_of_the_hub_have_their_normalisation_and_say_so_without(hub: Pa
         assert isinstance(UNet.from_pretrained("somebody/cells", features_only=True), FeatureMaps)
     for read in (TrainedModel.from_pretrained, load_trained, ResNet.from_pretrained, from_pretrained):
         with pytest.raises(
-            FileNotFoundError, match=r"hub has not given a model of that name\. Check .* 401 Client Error"
+            FileNotFoundError, match=r"no model of that name could be fetched from the hub\. Check .* 401 Client Error"
         ):
             read("nobody/shapes")
 
@@ -145,7 +145,7 @@ def test_a_run_starts_from_a_network_of_the_hub(hub: Path) -> None:
     assert (start.name, start.classes, start.model["copies"]) == ("somebody/shapes", ("a", "b"), 1)
     with pytest.raises(ValueError, match="`somebody/cells` holds a unet, which gives classes of pixels"):
         Start.found("somebody/cells", "classify")
-    with pytest.raises(FileNotFoundError, match="the hub has not given a model of that name"):
+    with pytest.raises(FileNotFoundError, match="no model of that name could be fetched from the hub"):
         Start.found("nobody/shapes", "classify")
 
 

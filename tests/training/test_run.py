@@ -194,8 +194,8 @@ def test_a_run_whose_config_is_damaged_is_not_resumed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "complaint"),
     [
-        (b"epochs = 'x'", "a recipe's epochs is a whole number from 1 to 1,000,000; got 'x'"),
-        (b"milestones = 3", "a recipe's milestones is a list of whole numbers"),
+        (b"epochs = 'x'", "a recipe's epochs must be a whole number from 1 to 1,000,000; got 'x'"),
+        (b"milestones = 3", "a recipe's milestones are a list of at most"),
         (b"[[[", "at line 1, column"),
         (b"foo = 1", "a recipe has no setting `foo`"),
         (b"\xff\xfe", "'utf-8' codec"),
@@ -263,7 +263,7 @@ def test_a_run_that_is_told_to_stop_says_so_and_goes_on(sent: signal.Signals, co
     process.send_signal(sent)
     out, err = process.communicate(timeout=120)
     assert (process.returncode, out) == (code, "")
-    assert f"was interrupted ({sent.name}). The same command goes on from the last checkpoint." in err
+    assert f"was interrupted ({sent.name}). The same command continues from the last checkpoint." in err
     assert not (tmp_path / "run" / "results.json").exists()
 
 
@@ -344,17 +344,17 @@ def test_the_papers_schedule() -> None:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"learning_rate": 0.0}, "a recipe's learning_rate is a number above 0 and up to 1,000,000; got 0.0"),
+        ({"learning_rate": 0.0}, "a recipe's learning_rate must be a number above 0 and up to 1,000,000; got 0.0"),
         ({"lerning_rate": 0.1}, "a recipe has no setting `lerning_rate`. Did you mean `learning_rate`"),
-        ({"schedule": "sawtooth"}, "a recipe's schedule is one of steps, cosine; got 'sawtooth'"),
-        ({"epochs": 2.5}, "a recipe's epochs is a whole number from 1 to 1,000,000; got 2.5"),
-        ({"epochs": True}, "a recipe's epochs is a whole number from 1 to 1,000,000; got True"),
-        ({"augment": "no"}, "a recipe's augment is true or false; got 'no'"),
-        ({"learning_rate": math.inf}, "a recipe's learning_rate is a number above 0 and up to 1,000,000; got inf"),
-        ({"shift": math.inf}, "a recipe's shift is a number from 0 to 4,096; got inf"),
+        ({"schedule": "sawtooth"}, "a recipe's schedule must be one of steps, cosine; got 'sawtooth'"),
+        ({"epochs": 2.5}, "a recipe's epochs must be a whole number from 1 to 1,000,000; got 2.5"),
+        ({"epochs": True}, "a recipe's epochs must be a whole number from 1 to 1,000,000; got True"),
+        ({"augment": "no"}, "a recipe's augment must be true or false; got 'no'"),
+        ({"learning_rate": math.inf}, "a recipe's learning_rate must be a number above 0 and up to 1,000,000; got inf"),
+        ({"shift": math.inf}, "a recipe's shift must be a number from 0 to 4,096; got inf"),
         (
             {"milestones": ["a"]},
-            "a recipe's milestones is a list of whole numbers, from 0 on, 1,000 of them at most; got",
+            "a recipe's milestones are a list of at most 1,000 whole numbers from 0 on; got",
         ),
     ],
 )
@@ -366,7 +366,7 @@ def test_bad_recipes_are_refused(values: dict[str, object], message: str) -> Non
 def test_a_recipes_milestones_may_come_as_a_list() -> None:
     assert load_recipe("paper", milestones=[1, 2]).milestones == (1, 2)
     assert load_recipe("paper", epochs=2).learning_rate_at(0) == 0.05  # the first milestone does not round to 0
-    with pytest.raises(ValueError, match="epochs is a whole number from 1 to 1,000,000; got '10'"):
+    with pytest.raises(ValueError, match="epochs must be a whole number from 1 to 1,000,000; got '10'"):
         load_recipe("paper", epochs="10")
 
 
@@ -376,7 +376,7 @@ def test_what_interrupted_a_run_survives_a_process_pool() -> None:
 
 
 def test_bad_configs_are_refused() -> None:
-    with pytest.raises(ValueError, match="labels is a whole number from 1 to 1,000,000,000; got 0"):
+    with pytest.raises(ValueError, match="labels must be a whole number from 1 to 1,000,000,000; got 0"):
         config(labels=0)
     with pytest.raises(ValueError, match=r"a run has no setting `lables`\. Did you mean `labels`"):
         RunConfig.from_dict({"dataset": "digits", "model": STEERABLE, "lables": 3})

@@ -112,7 +112,9 @@ def test_what_a_file_holds_is_said_in_words(content: str, words: str, tmp_path: 
 @pytest.mark.usefixtures("quick")
 def test_a_run_with_a_broken_plan_is_not_resumed_blindly(content: bytes, run: Path) -> None:
     (run / "plan.json").write_bytes(content)
-    with pytest.raises(ValueError, match=r"plan\.json` .*cannot go on without its plan: put the file back as it was"):
+    with pytest.raises(
+        ValueError, match=r"plan\.json` .*cannot continue without its plan: put the file back as it was"
+    ):
         train(config(), run)
     assert "plan.json` " in write_report([run], run.parent / "report.html").read_text("utf-8")
 
@@ -211,7 +213,7 @@ def test_results_without_value_are_read(run: Path) -> None:
 def test_a_folder_in_the_way_of_a_file_is_refused_before_training(name: str, run: Path) -> None:
     (run / name).unlink(missing_ok=True)
     (run / name).mkdir()
-    with pytest.raises(FileExistsError, match=rf"{name}` is in the way: a run has a file of that name\. Remove it"):
+    with pytest.raises(FileExistsError, match=rf"{name}` is in the way: a run needs a file of that name\. Remove it"):
         train(config(), run)
 
 
@@ -219,7 +221,7 @@ def test_a_folder_in_the_way_of_a_file_is_refused_before_training(name: str, run
 def test_a_file_in_the_way_of_a_folder_is_refused_before_training(name: str, run: Path) -> None:
     shutil.rmtree(run / name)
     (run / name).write_text("x")
-    with pytest.raises(FileExistsError, match=rf"{name}` is in the way: a run has a folder of that name\. Remove it"):
+    with pytest.raises(FileExistsError, match=rf"{name}` is in the way: a run needs a folder of that name\. Remove it"):
         train(config(), run)
 
 

@@ -63,7 +63,7 @@ def test_what_is_on(
 
 @pytest.mark.parametrize("name", ["compile", "cuda_graphs"])
 def test_eager_and_its_opposite_are_refused(name: str) -> None:
-    with pytest.raises(ValueError, match=f"eager means that the network is run as it is, and {name} is on"):
+    with pytest.raises(ValueError, match=f"eager runs the network as ordinary code, and {name} is on"):
         RunConfig("digits", {"name": "resnet"}, eager=True, **{name: True})
 
 
@@ -94,13 +94,13 @@ def test_the_dense_backends_are_those_of_the_layers() -> None:
             ON,
             [DENSE, FOURIER],
             "Speed: 1 of 2 convolutions by fourier, the rest dense; bfloat16, channels_last, CUDA graphs. "
-            "Switched off by `--backend dense`, `--precision 32-true`, `--eager`.",
+            "To switch off: `--backend dense`, `--precision 32-true`, `--eager`.",
         ),
         (OFF, [DENSE, DENSE], "Speed: all 2 convolutions dense; float32."),
         (
             OFF | {"compile": True},
             [DENSE] * 2,
-            "Speed: all 2 convolutions dense; float32, torch.compile. Switched off by `--eager`.",
+            "Speed: all 2 convolutions dense; float32, torch.compile. To switch off: `--eager`.",
         ),
         (OFF, [], "Speed: float32."),
     ],

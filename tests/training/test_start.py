@@ -192,7 +192,9 @@ def test_a_plan_is_repeated_with_the_weights_that_it_was_made_for(data: Path, ol
     assert not (tmp_path / "third").exists()
     (tmp_path / "first" / "results.json").unlink()
     (tmp_path / "first" / "start.safetensors").write_bytes(b"damaged")
-    with pytest.raises(ValueError, match=r"cannot go on without the weights that it started from.*start\.safetensors"):
+    with pytest.raises(
+        ValueError, match=r"cannot continue without the weights that it started from.*start\.safetensors"
+    ):
         train(asked(data / "colour", start=str(origin), epochs=1), tmp_path / "first")
 
 
@@ -217,7 +219,7 @@ def test_a_saved_folder_has_no_class_names_and_a_head_may_be_of_another_kind(dat
         ({}, {"copy": 3}, r"resnet has no option `copy`\. Did you mean"),
         ({"freeze": "5"}, {}, r"freeze=5 is the number of parts.* expected 1 to 4: `?stem"),
         ({"freeze": "stage4"}, {}, r"names the part 'stage4', and this network has .*Did you mean `?stage"),
-        ({"freeze": "head"}, {}, r"freeze names the head, which is what is always trained"),
+        ({"freeze": "head"}, {}, r"freeze names the head, which is always trained"),
         ({"parameters": 1000}, {}, r"parameters=1,000 chooses the network's width, and start="),
         ({"start": None, "freeze": "1"}, MODEL, r"keeps parts of a trained network as they are, and this run starts"),
     ],
@@ -249,7 +251,7 @@ def test_foreign_weights_and_vectors_are_refused(data: Path, old: Path, tmp_path
     with pytest.raises(ValueError, match=r"does not hold a network that a run can start from: expected the config"):
         train(asked(data / "grey", start=str(tmp_path / "other")), tmp_path / "new")
     (tmp_path / "other" / "config.json").unlink()
-    with pytest.raises(FileNotFoundError, match="which says what the weights are of"):
+    with pytest.raises(FileNotFoundError, match="which says what network the weights belong to"):
         train(asked(data / "grey", start=str(tmp_path / "other")), tmp_path / "new")
     build_model("unet", depth=2, copies=1, in_type="E").save_pretrained(tmp_path / "vectors")
     with pytest.raises(ValueError, match="takes fields of the type `E`, and images have scalar channels"):

@@ -46,8 +46,8 @@ def test_a_run_that_is_stopped_has_results_and_goes_on_to_the_same_bits(tmp_path
     results = json.loads((run / "results.json").read_text())
     assert results["stopped"] is True
     assert 2 <= results["epochs"] < EPOCHS
-    assert f"Stopping in epoch {results['epochs']} of {EPOCHS}: what has been learnt so far is tested and" in out
-    assert f"The run was stopped in epoch {results['epochs']}. The same command goes on with the training." in out
+    assert f"Stopping in epoch {results['epochs']} of {EPOCHS}: what has been learnt so far will be tested and" in out
+    assert f"The run was stopped in epoch {results['epochs']}. The same command continues the training." in out
     assert (run / "report.html").is_file()
     assert f"it was stopped in epoch {results['epochs']} of {EPOCHS}" in read_runs([run])[0].notes[0]
     assert len(TrainedModel.load(run).classes) == 10

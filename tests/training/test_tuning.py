@@ -71,7 +71,7 @@ def test_other_runs_do_look(tmp_path: Path) -> None:
 def test_bad_evaluations_are_refused() -> None:
     with pytest.raises(ValueError, match="evaluate is `validation`, and no images are held out for it"):
         config(evaluate="validation", validation=0)
-    with pytest.raises(ValueError, match="evaluate is one of test, validation; got 'train'"):
+    with pytest.raises(ValueError, match="evaluate must be one of test, validation; got 'train'"):
         config(evaluate="train")
 
 

@@ -54,7 +54,7 @@ def run(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert config.volumes
     train(config, out, tell=told.append)
     assert "16 training, 4 test volumes of 2 classes, 8×8×8 voxels, 16-bit grey, counts 300 … 899" in told[0]
-    assert "Volumes are shown with turns up to 45° about z" in told[0]
+    assert "Augmentation: turns up to 45° about z" in told[0]
     write_report([out], out / "report.html")
     return out
 
@@ -80,7 +80,7 @@ def test_the_run_goes_on_where_it_ended(run: Path, folder: Path) -> None:
 def test_the_report_speaks_of_volumes(run: Path) -> None:
     page = (run / "report.html").read_text()
     assert "8×8×8 voxels" in page
-    assert "<code>s</code> one about that of the width" in page
+    assert "<code>s</code> one about the width axis" in page
 
 
 def test_a_trained_network_of_volumes_evaluates_and_predicts(run: Path, folder: Path) -> None:
@@ -140,7 +140,7 @@ def test_defaults_for_volumes(folder: Path) -> None:
         configured("digits", {}, volumes=True)
     with pytest.raises(ValueError, match=r"page is '0', and a volume has no pages to choose from"):
         configured(str(folder), {}, page="0")
-    with pytest.raises(ValueError, match=r"runs segment images only; for volumes build models\.unet\(axes=3\)"):
+    with pytest.raises(ValueError, match=r"runs can segment only images; for volumes build models\.unet\(axes=3\)"):
         RunConfig("digits", {"name": "unet", "axes": 3}, task="segment", volumes=True)
 
 

@@ -125,7 +125,7 @@ def test_what_no_axis_has_is_refused(larger: str, name: str, message: str) -> No
 
 
 def test_an_unknown_name_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"no group is called 'r2'\. Known are C1, C2"):
+    with pytest.raises(ValueError, match=r"there is no group called 'r2'\. Known groups are C1, C2"):
         st.nn.Restrict(st.FieldType(D4, "E"), "r2")
 
 

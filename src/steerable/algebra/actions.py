@@ -1,4 +1,4 @@
-"""How groups move the plane or space: one orthogonal matrix per element, x to the right and y up."""
+"""Actions of groups on the plane or space: one orthogonal matrix per element, x to the right and y up."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def checked_action(group: MultiplicationTable, matrices: ArrayLike) -> FloatArra
 
 
 def is_faithful(action: FloatArray) -> bool:
-    """Whether no element but the identity leaves every point where it is."""
+    """Whether every element but the identity moves some point."""
     moved = np.abs(action - np.eye(action.shape[1])).max(axis=(1, 2)) > TOLERANCE
     return int(moved.sum()) == len(action) - 1
 
@@ -59,7 +59,7 @@ def on_grid(action: FloatArray) -> NDArray[np.bool_]:
 
 
 def on_array_axes(action: FloatArray) -> FloatArray:
-    """(n, k, k): how matrices (n, k, k) move the places of an array, by (row, column) or (slice, row, column).
+    """(n, k, k): the action of matrices (n, k, k) on the places of an array, (row, column) or (slice, row, column).
 
     x runs along the last axis; y and z run against the axes before it, since rows are counted downwards.
     """
@@ -86,9 +86,9 @@ def turn(degrees: float, *, mirrored: bool = False) -> FloatArray:
 def checked_degrees(value: object) -> float:
     """An angle in degrees; an error unless it is a finite number."""
     if not is_real(value):
-        raise TypeError(f"an angle is a number of degrees, such as 30; got {type(value).__name__} {value!r}.")
+        raise TypeError(f"an angle must be a number of degrees, such as 30; got {type(value).__name__} {value!r}.")
     if not math.isfinite(value):
-        raise ValueError(f"an angle is a finite number of degrees, such as 30; got {value!r}.")
+        raise ValueError(f"an angle must be a finite number of degrees, such as 30; got {value!r}.")
     return float(value)
 
 
@@ -114,7 +114,7 @@ def moved_like(group: MultiplicationTable, action: FloatArray | None, matrix: Fl
             if len(matrix) == 2
             else ("the plane and not space", "an angle alone, as in rotation(90)")
         )
-        raise ValueError(f"{group.name} moves {moves}, so that it has no {what}; name an element, or give {remedy}.")
+        raise ValueError(f"{group.name} moves {moves}, so it has no {what}; name an element, or give {remedy}.")
     found = group.names(np.flatnonzero(np.abs(action - matrix).max(axis=(1, 2)) <= TOLERANCE))
     if len(found) > 1:
         raise ValueError(f"{len(found)} elements of {group.name} are the {what}: {listing(found)}. Name one of them.")
@@ -135,7 +135,7 @@ def _moves_instead(action: FloatArray) -> str:
 
 
 def motion_text(matrix: FloatArray) -> str:
-    """What an orthogonal matrix does to the plane or to space, in words."""
+    """The motion of the plane or of space by an orthogonal matrix, in words."""
     if len(matrix) != 2:
         return motion_of_space(matrix)
     angle = math.degrees(math.atan2(matrix[1, 0], matrix[1, 1]))

@@ -1,4 +1,4 @@
-"""The arrays of this package: float64 numbers and indices, both read-only once they belong to a value."""
+"""Arrays of this package: float64 numbers and indices, both read-only once they belong to a value."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ A = TypeVar("A", FloatArray, IntArray)
 
 
 def real_numbers(given: ArrayLike, what: str) -> FloatArray:
-    """A new array of the numbers that a user gave; TypeError where ``what`` they should be, they are not.
+    """A new array of the numbers that a user gave; otherwise a TypeError that says ``what`` they should be.
 
     >>> real_numbers([[1, 2], [3]], "a change of basis is a matrix of numbers")
     Traceback (most recent call last):
@@ -46,13 +46,13 @@ def is_real(value: object) -> TypeGuard[float]:
 def whole_number_up_to(highest: int, value: object, what: str) -> int:
     """A number that a user gave for ``what``; an error unless it is a whole number from 0 to the highest."""
     if not is_whole(value):
-        raise TypeError(f"{what} is a whole number ≥ 0; got {type(value).__name__} {value!r}.")
+        raise TypeError(f"{what} must be a whole number ≥ 0; got {type(value).__name__} {value!r}.")
     if not 0 <= value <= highest:
-        raise ValueError(f"{what} is a whole number from 0 to {highest}; got {value}.")
+        raise ValueError(f"{what} must be a whole number from 0 to {highest}; got {value}.")
     return int(value)
 
 
 def read_only(array: A) -> A:
-    """The same array, which can no longer be written to."""
+    """The same array, made read-only."""
     array.setflags(write=False)
     return array

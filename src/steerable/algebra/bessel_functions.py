@@ -1,4 +1,4 @@
-"""Bessel functions: what a wave has of each angular frequency, or degree, at a distance from the centre.
+"""Bessel functions: the part of each angular frequency, or degree, in a wave at a distance from the centre.
 
 In the plane e^{-iω·x} = Σ_m (-i)^m J_m(ωr) e^{im(φ-φ')}, in space it is Σ_l (-i)^l j_l(ωr) Σ_m Y_lm(n) Y_lm(x̂). Both
 are computed as the integrals over all directions that these expansions imply, by rules that are exact to rounding

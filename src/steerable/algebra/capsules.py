@@ -1,4 +1,4 @@
-"""Capsules: a representation in a fixed basis, with a name and with the nonlinearities that its matrices admit.
+"""Capsules: a representation in a fixed basis, with a name and the nonlinearities that its matrices admit.
 
 The catalogue of a group holds its irreps and its quotients by name. For subgroups of D_n a quotient by K is called
 after K's generators, as in appendix C: ``qmr`` for {e, mr}, ``r2`` for the rotations by r2, ``r2m`` for both; K = {e}
@@ -188,7 +188,7 @@ def _capsule_by_name(group: FiniteGroup, group_name: str, name: str) -> Capsule:
 
 
 def quotient_name(group: Group, subgroup: Iterable[str]) -> str | None:
-    """The name of the quotient by a subgroup in the catalogue; None where it lists only a conjugate subgroup's."""
+    """The name of the quotient by a subgroup; None if the catalogue lists only that of a conjugate subgroup."""
     group, members = finite_group(group), tuple(subgroup)
     if len(members) == group.order:
         return str(real_irreps(group)[0])
@@ -204,7 +204,7 @@ def _quotients(group: FiniteGroup) -> Mapping[str, tuple[str, ...]]:
 
 
 def _quotients_by_generators(group: FiniteGroup, structure: RotationStructure) -> dict[str, tuple[str, ...]] | None:
-    """The proper subgroup of each name, or None where names of elements such as ``(r,e)`` do not give usable names."""
+    """The proper subgroup of each name, or None if names of elements such as ``(r,e)`` give no usable names."""
     names: dict[str, tuple[str, ...]] = {}
     proper = [members for members in group.subgroups() if len(members) < group.order]
     for members in proper:

@@ -89,7 +89,7 @@ def intertwining_number(pi: Representation, rho: Representation) -> int:
 
 
 def whole_number(value: float) -> int:
-    """The integer that an inner product of characters must be; an error when it is not."""
+    """The integer that an inner product of characters must be; an error if it is not one."""
     nearest = round(value)
     if abs(value - nearest) > 1e-6 * max(1.0, abs(value)):
         raise ArithmeticError(f"an inner product of characters is a whole number, but came out as {value}.")

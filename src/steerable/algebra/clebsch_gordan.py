@@ -1,4 +1,4 @@
-"""Clebsch–Gordan coefficients of SO(3): the basis in which a product of two irreps falls apart into irreps.
+"""Clebsch–Gordan coefficients of SO(3): the basis in which a product of two irreps decomposes into irreps.
 
 Those of complex harmonics are eigenvectors of the total angular momentum J², a tridiagonal matrix for each total
 M = m₁ + m₂, whose eigenvalues l(l+1) lie far apart, so that every coefficient is known to rounding error at any degree.

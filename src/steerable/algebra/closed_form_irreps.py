@@ -122,7 +122,7 @@ def _axes_of(rotation: FloatArray) -> frozenset[tuple[float, ...]]:
 
 
 def _proper_and_parity(group: FiniteGroup) -> tuple[FloatArray, FloatArray]:
-    """(order, 3, 3) rotations and (order, 1, 1) signs: how each element moves space, but for the inversion."""
+    """(order, 3, 3) rotations and (order, 1, 1) signs: the motion of each element up to the inversion."""
     if group.action is None:
         raise RuntimeError("recognition looked at the action")
     parity = np.round(np.linalg.det(group.action))[:, None, None]
@@ -130,7 +130,7 @@ def _proper_and_parity(group: FiniteGroup) -> tuple[FloatArray, FloatArray]:
 
 
 def _with_parity(group: FiniteGroup, parity: FloatArray, named: NamedMatrices) -> NamedMatrices:
-    """The irreps; where the group contains the inversion each twice, even (g) and odd (u) under it."""
+    """The irreps; if the group contains the inversion, each of them twice, even (g) and odd (u) under it."""
     if group.action is None or not (group.action == -np.eye(3)).all(axis=(1, 2)).any():
         return named
     return [(f"{name}{suffix}", m * p) for suffix, p in (("g", 1.0), ("u", parity)) for name, m in named]

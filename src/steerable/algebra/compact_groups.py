@@ -1,7 +1,7 @@
-"""Groups with infinitely many elements: SO(2), O(2), SO(3) and O(3), seen as one thing.
+"""The common base of groups with infinitely many elements: SO(2), O(2), SO(3) and O(3).
 
 Each has countably many real irreps, which are numbered; a *wave* is the label of one of them. A group says what its
-waves are called and how their products fall apart. All else, representations, characters and intertwiners, follows.
+waves are called and how their products decompose. Everything else follows: representations, characters, intertwiners.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class AnyWave(Protocol):
         """Its place among the irreps of the group, the trivial one first."""
 
     def name(self, group: Any) -> str:
-        """What the irrep is called."""
+        """The name of the irrep."""
 
     def commutant(self, group: Any) -> FloatArray:
         """(s, dim, dim): an orthonormal basis of the matrices that commute with the irrep."""
@@ -96,7 +96,7 @@ class CompactGroup(Group):
 
     @abstractmethod
     def embedded(self, motions: FloatArray) -> FloatArray | None:
-        """(…, axes, axes): motions of the plane or space as motions of what this group moves; None if they are none."""
+        """(…, axes, axes): motions of the plane or space as motions of this group's space; None if they are none."""
 
     # ---------------------------------------------------------------- irreps
 
@@ -121,7 +121,7 @@ class CompactGroup(Group):
         """(parts, C) with C orthogonal and C⁻¹ (a ⊗ b) C the direct sum of the parts."""
 
     def product_parts(self, a: Any, b: Any) -> tuple[AnyWave, ...]:
-        """The irreps of which a ⊗ b is the sum, in the order of ``clebsch_gordan``."""
+        """The irreps whose sum is a ⊗ b, in the order of ``clebsch_gordan``."""
         return self.clebsch_gordan(a, b)[0]
 
     @property
@@ -142,12 +142,12 @@ class CompactGroup(Group):
 
     @abstractmethod
     def functions_named(self, name: str) -> CompactRepresentation | None:
-        """The representation by functions that a capsule's name such as ``regular(3)`` stands for, or None."""
+        """The representation on functions for a capsule's name such as ``regular(3)``, or None."""
 
     @property
     @abstractmethod
     def capsules_in_words(self) -> str:
-        """Which capsules there are, as the end of a message."""
+        """The group's capsules, as the end of a message."""
 
     @abstractmethod
     def regular(self, highest: int) -> Representation:
@@ -177,10 +177,8 @@ class CompactGroup(Group):
             remedy = f"Work with {elements}, or restrict to {self.finite_example}."
         else:
             raise AttributeError(f"{self.name} has no attribute `{name}`.")
-        raise _InfiniteGroupError(
-            f"{self.name} has infinitely many elements and irreps, so that it has no {what}. {remedy}"
-        )
+        raise _InfiniteGroupError(f"{self.name} has infinitely many elements and irreps, so it has no {what}. {remedy}")
 
 
 class _InfiniteGroupError(TypeError, AttributeError):
-    """What only finite groups have: an infinite group is of the wrong type, and ``hasattr`` is False."""
+    """Only finite groups have this: an infinite group is of the wrong type, and ``hasattr`` is False."""

@@ -1,6 +1,6 @@
 """Representations of SO(2), O(2), SO(3) and O(3) in closed form: a sum of irreps in some basis, B (⊕ φᵢ(g)) B⁻¹.
 
-Sums, products and changes of basis are again of this form, and everything else follows from the irreps and B:
+Sums, products and changes of basis have this form again, and everything else follows from the irreps and B:
 matrices at any element, characters, types and intertwiners. Nothing is sampled.
 """
 
@@ -35,7 +35,7 @@ class CompactRepresentation(Representation):
         waves: the irreps of which it is the sum.
         basis: B, whose columns are the basis vectors of the irreps, in order; by default the identity. It is
             replaced by an orthogonal matrix where ρ is orthogonal.
-        name: what it is called in text.
+        name: its name in text.
 
     >>> from steerable import o2, so3
     >>> G = o2()
@@ -93,9 +93,9 @@ class CompactRepresentation(Representation):
 
     @property
     def matrices(self) -> FloatArray:
-        """Not to be had: there are infinitely many; evaluate ρ at elements."""
+        """Not available, because there are infinitely many; evaluate ρ at elements instead."""
         raise TypeError(
-            f"{self.group.name} has infinitely many elements, so that the matrices of {self} cannot be listed. "
+            f"{self.group.name} has infinitely many elements, so the matrices of {self} cannot be listed. "
             "Evaluate it at elements, as in rho(G.random(1)[0]), or restrict it: "
             f"rho.restrict({self.group.finite_example})."
         )
@@ -209,11 +209,11 @@ class CompactRepresentation(Representation):
                 basis[:, place], unchanged = self.basis[:, place] @ change, False
         waves = [part for parts, _ in seen for part in parts]
         smaller = CompactRepresentation(subgroup, waves, None if unchanged else basis)
-        # One that is the identity everywhere is told so, in its simplest basis.
+        # A monomial result is written in its simplest form.
         return smaller if smaller.monomial is None else self._of(subgroup, monomial=smaller.monomial)
 
     def along(self, group: FiniteGroup) -> Representation:
-        """g ↦ ρ(how g moves the plane or space), for a finite group, of which several elements may move it alike."""
+        """g ↦ ρ(motion of g), for a finite group, in which several elements may move the plane or space alike."""
         motions = self._motions(group)
         if motions is None:
             does_act = group.axes == self.group.axes  # in ways that a group about one axis does not have
@@ -224,7 +224,7 @@ class CompactRepresentation(Representation):
         return Representation._of(group, dense=self.at([self.group.element(matrix) for matrix in motions]))
 
     def _motions(self, group: FiniteGroup) -> FloatArray | None:
-        """(order, axes, axes): how the elements move the plane or space of this group; None if they do not."""
+        """(order, axes, axes): the elements' motions of this group's plane or space; None if they have none."""
         return None if group.action is None else self.group.embedded(group.action)
 
     @property
@@ -251,7 +251,7 @@ class CompactRepresentation(Representation):
 
 
 def _straightened(basis: FloatArray, in_irreps: FloatArray) -> FloatArray:
-    """B, or where B(⊕φᵢ)B⁻¹ is orthogonal an orthogonal matrix in its place that gives the same representation."""
+    """B, or an orthogonal matrix that gives the same representation, if B(⊕φᵢ)B⁻¹ is orthogonal."""
     if is_orthogonal(basis[None]):
         return np.array(basis, dtype=np.float64)
     gram = basis.T @ basis

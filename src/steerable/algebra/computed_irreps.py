@@ -1,7 +1,7 @@
 """The real irreps of any finite group, computed from its multiplication table.
 
 One generic symmetric element of the right group algebra is diagonalised: it commutes with left multiplication, so each
-of its eigenspaces is one irrep. Where an irrep is induced by a sign character of a subgroup, it is written as exact
+of its eigenspaces is one irrep. If an irrep is induced by a sign character of a subgroup, it is written as exact
 signed permutation matrices.
 """
 
@@ -44,7 +44,7 @@ def computed_irreps(group: FiniteGroup) -> list[tuple[str, FloatArray]]:
 
 
 def _eigenspaces(group: FiniteGroup, seed: int) -> list[FloatArray] | None:
-    """One invariant subspace of functions on G, (order, d), for each real irrep; None when two were not separated."""
+    """One invariant subspace of functions on G, (order, d), for each real irrep; None if two were not separated."""
     coefficients = np.random.default_rng(seed).standard_normal(group.order)
     coefficients += coefficients[group.inverses]
     generic = coefficients[group.table[group.inverses]]  # [a, b] -> c(a⁻¹b), symmetric since c(g) = c(g⁻¹)
@@ -106,7 +106,7 @@ def _signed_permutation_irreps(group: FiniteGroup, characters: Sequence[FloatArr
 
 
 def _names(dims: Sequence[int]) -> list[str]:
-    """Mulliken's letters by dimension (A, E, T, G, H, I …), numbered where a dimension occurs more than once."""
+    """Mulliken's letters by dimension (A, E, T, G, H, I …), numbered if a dimension occurs more than once."""
     letters = dict(enumerate("AETGHIJKLMN", start=1))
     names = []
     for k, dim in enumerate(dims):

@@ -1,4 +1,4 @@
-"""Which element of a group an element of a subgroup is, for finite groups and for those that turn by any angle."""
+"""Embeddings of subgroups, for finite groups and for groups that turn by any angle."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["embedding"]
 
 
 def embedding(subgroup: Group, group: Group) -> Callable[[Element], Element]:
-    """The map that says which element of a group each element of a subgroup is; the group may be SO(2) or O(3).
+    """The map from each element of a subgroup to an element of a group; the group may be SO(2) or O(3).
 
     Groups of the plane are subgroups of SO(3) and O(3) about z.
 

@@ -1,4 +1,4 @@
-"""What is shown of a group: all of a finite one, the first capsules and some elements of SO(2) or SO(3)."""
+"""The parts of a group to show: all of a finite one, the first capsules and some elements of SO(2) or SO(3)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def capsules_to_show(group: Group) -> Mapping[str, Capsule]:
 
 
 def elements_to_show(group: Group) -> Mapping[str, Element]:
-    """The elements of a finite group by their names; of SO(2) and O(2) some rotations and reflections.
+    """The elements of a finite group by their names; for SO(2) and O(2), some rotations and reflections.
 
     >>> from steerable import so2
     >>> list(elements_to_show(so2()))[:3]

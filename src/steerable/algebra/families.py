@@ -1,6 +1,6 @@
 """Groups that move the plane, cyclic and dihedral ones, SO(2) and O(2), and every group by name.
 
-r turns an image by 360°/n counter-clockwise as one sees it, m mirrors left and right: in coordinates (x to the right,
+r turns an image by 360°/n counter-clockwise as you see it, m mirrors left and right: in coordinates (x to the right,
 y up) the matrices E(r) and E(m) of the paper's table 1.
 """
 
@@ -28,7 +28,7 @@ DEFAULT_GROUPS = {2: "D4", 3: "O"}  # of a network where none is named, by the n
 
 
 def trivial() -> FiniteGroup:
-    """The group of the identity alone: with it every layer is an ordinary one."""
+    """The group of the identity alone; over it every layer is an ordinary one."""
     return cyclic(1)
 
 
@@ -104,14 +104,14 @@ def group_named(name: str) -> Group:
     match = re.fullmatch(r"([CD])([1-9]\d{0,3})", name) if isinstance(name, str) else None
     if match is None:
         raise ValueError(
-            f"no group is called {name!r}. Known are C1, C2, C3 …, D1, D2, D3 …, T, T_d, O, O_h, I, I_h, SO2, O2, SO3 "
-            "and O3."
+            f"there is no group called {name!r}. Known groups are C1, C2, C3 …, D1, D2, D3 …, T, T_d, O, O_h, I, I_h, "
+            "SO2, O2, SO3 and O3."
         )
     return (cyclic if match[1] == "C" else dihedral)(int(match[2]))
 
 
 def is_named(group: Group) -> bool:
-    """Whether a group is the one that its name says, so that files can hold it as text."""
+    """Whether a group is the one that its name stands for, so that files can store it as text."""
     try:
         return group_named(group.name) == group
     except ValueError:
@@ -119,7 +119,7 @@ def is_named(group: Group) -> bool:
 
 
 def group_on(name: str | None, axes: int) -> Group:
-    """The group of that name on images (2 axes) or volumes (3); those of the plane move volumes about z.
+    """The group of that name on images (2 axes) or volumes (3); groups of the plane move volumes about z.
 
     Without a name it is D4, or O on volumes.
 
@@ -167,5 +167,5 @@ def _check_n(family: str, n: int) -> None:
             "so2(), which has every angle" if family == "cyclic" else "o2(), which has every rotation and reflection"
         )
         raise ValueError(
-            f"{family}(n) lists all products of its elements, so that n is at most {_LARGEST}; got {n}. Use {every}."
+            f"{family}(n) lists all products of its elements, so n may be at most {_LARGEST}; got {n}. Use {every}."
         )

@@ -53,7 +53,7 @@ def functions_in_the_plane(
     kind = f"q{'D' if mirrors else 'C'}{n}" if n > 1 else "qm" if mirrors else "regular"
     if mirrors and not group.reflections:
         raise ValueError(
-            f"D{n} is not a subgroup of {group.name}, which has no reflections, so that it has no capsule "
+            f"D{n} is not a subgroup of {group.name}, which has no reflections, so it has no capsule "
             f"`{kind}({frequency})`. Use the cosets of C_n, as in `qC4(8)`, or o2()."
         )
     twice = group.reflections and not mirrors
@@ -76,7 +76,7 @@ def functions_on_cosets(group: CompactGroup, subgroup: Group, frequency: int) ->
 
 
 def named_functions_in_the_plane(group: CompactGroup, name: str) -> CompactRepresentation | None:
-    """The functions that a capsule's name such as ``regular(3)`` stands for; None where it is not such a name."""
+    """The functions for a capsule's name such as ``regular(3)``; None if the name is not of this kind."""
     if name == "r" and group.reflections:
         return _functions_on_orientations(group)
     match = re.fullmatch(r"(regular|qm|q([CD])([1-9]\d*))\((\d+)\)", name)
@@ -109,7 +109,7 @@ def functions_in_space(group: CompactGroup, degree: int, *, on_sphere: bool = Fa
 
 
 def named_functions_in_space(group: CompactGroup, name: str) -> CompactRepresentation | None:
-    """The functions that a capsule's name such as ``sphere(3)`` stands for; None where it is not such a name."""
+    """The functions for a capsule's name such as ``sphere(3)``; None if the name is not of this kind."""
     if name == "r" and group.reflections:
         return _functions_on_orientations(group)
     match = re.fullmatch(r"(regular|sphere)\((\d+)\)", name)

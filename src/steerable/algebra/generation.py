@@ -1,4 +1,4 @@
-"""Groups from generators: permutations or matrices are multiplied until they close, within a bound.
+"""Groups from generators: permutations or matrices are multiplied until no new elements appear, within a bound.
 
 Elements are named by their shortest words in the generators, in the order in which they are found: ``e``, ``a``,
 ``b``, ``ab``, ``a2`` … A word reads as a product: ``ab`` is a after b.
@@ -75,13 +75,13 @@ def group_from_matrices(
             raise ValueError(f"generator `{key}` is not an invertible matrix with finite entries.")
         if abs(abs(np.linalg.det(m)) - 1) > 1e-3:
             raise ValueError(
-                f"generator `{key}` has the determinant {np.linalg.det(m):.3g}, so that no power of it is the "
+                f"generator `{key}` has the determinant {np.linalg.det(m):.3g}, so no power of it is the "
                 "identity; that of a matrix in a finite group is 1 or -1."
             )
     scales = generator_scales(np.stack(list(matrices.values())))
 
     def key_of(m: FloatArray) -> bytes:
-        """The same for matrices that differ by rounding errors, whatever the units of the basis vectors."""
+        """A key that is equal for matrices that differ by rounding errors, whatever the units of the basis vectors."""
         return (np.round(in_own_units(m, scales), 6) + 0.0).tobytes()
 
     names, table, elements = _generate(matrices, np.eye(first[0]), lambda a, b: a @ b, key_of, max_order)

@@ -1,7 +1,7 @@
-"""What every group offers: finite ones, whose elements have names, and those that turn by any angle.
+"""The interface of all groups: finite ones, whose elements have names, and those that turn by any angle.
 
-A finite group also has lists (``elements``, ``table``, ``irreps``). The others refuse to give these, with words that
-say what to do instead; whatever works for every group uses only what this class declares as its own.
+A finite group also has lists (``elements``, ``table``, ``irreps``). The others refuse to give these, with a message
+that says what to do instead; code that works for every group uses only what this class declares.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Group(ABC):
     @property
     @abstractmethod
     def generators(self) -> tuple[Element, ...]:
-        """A small set of elements that generates the group, or comes as close as one likes to each of its elements."""
+        """A small set of elements that generates the group, or comes arbitrarily close to each of its elements."""
 
     @abstractmethod
     def multiply(self, *factors: Element) -> Element:
@@ -90,12 +90,12 @@ class Group(ABC):
         (rotation(229.306), rotation(97.1232))
         """
         if not is_whole(count) or count < 0:
-            raise ValueError(f"the number of random elements is a whole number ≥ 0; got {count!r}.")
+            raise ValueError(f"the number of random elements must be a whole number ≥ 0; got {count!r}.")
         try:
             generator = np.random.default_rng(seed)
         except (TypeError, ValueError):
             raise ValueError(
-                f"a seed is a whole number ≥ 0, or None for other elements each time; got {shown(seed)}."
+                f"a seed must be a whole number ≥ 0, or None for other elements each time; got {shown(seed)}."
             ) from None
         return self._drawn(int(count), generator)
 
@@ -111,7 +111,7 @@ class Group(ABC):
 
     @abstractmethod
     def motion(self, element: Element) -> FloatArray | None:
-        """How an element moves the plane or space: an orthogonal matrix, x to the right and y up; None if abstract.
+        """An element's motion of the plane or space, an orthogonal matrix, x to the right and y up; None if abstract.
 
         >>> from steerable import dihedral, so2
         >>> dihedral(4).motion("m").astype(int).tolist(), so2().motion(so2().rotation(90)).astype(int).tolist()
@@ -142,11 +142,11 @@ class Group(ABC):
 
     @abstractmethod
     def _turning_by(self, degrees: float, *, mirrored: bool = False) -> Element:
-        """The rotation by that angle, or m after it; ValueError where there is none, or more than one."""
+        """The rotation by that angle, or m after it; a ValueError if there is none, or more than one."""
 
     @abstractmethod
     def _moving_by(self, matrix: FloatArray) -> Element:
-        """The element that moves the plane or space by an orthogonal matrix; ValueError where there is none."""
+        """The element that moves the plane or space by an orthogonal matrix; a ValueError if there is none."""
 
     def element(self, matrix: ArrayLike) -> Element:
         """The element that moves the plane or space by this orthogonal matrix (x to the right, y up, z to the viewer).
@@ -198,7 +198,7 @@ class Group(ABC):
 
     @abstractmethod
     def irreps_of(self, kind: tuple[int, ...]) -> tuple[Irrep, ...]:
-        """The irreps that the entries of a type stand for: those that the multiplicities in ``rho.type`` count."""
+        """The irreps that the entries of a type refer to: those that the multiplicities in ``rho.type`` count."""
 
     @property
     def trivial(self) -> Irrep:

@@ -1,4 +1,4 @@
-"""Finite groups: a multiplication table, and how the elements move the plane or space.
+"""Finite groups: a multiplication table, and the action of the elements on the plane or space.
 
 Irreps, representations and capsules are computed in modules that come after this one; a group offers its own
 (``G.irreps``, ``G.regular``, ``G.capsules``) through accessors that import those modules on first use.
@@ -38,7 +38,7 @@ class FiniteGroup(SubgroupLattice, Group):
         action: (order, k, k) orthogonal matrices that say how each element moves the plane (k = 2; x to the right,
             y up) or space (k = 3), or None for an abstract group. It obeys ``action[ab] = action[a] @ action[b]``.
             Several elements may move it alike.
-        name: what the group is called in messages.
+        name: the group's name in messages.
 
     >>> from steerable import dihedral
     >>> dihedral(4).multiply("r", "m")
@@ -58,7 +58,7 @@ class FiniteGroup(SubgroupLattice, Group):
 
     @cached_property
     def acts_faithfully(self) -> bool:
-        """Whether no element but the identity leaves every point of the plane or space where it is."""
+        """Whether every element but the identity moves some point of the plane or space."""
         return self.action is not None and is_faithful(self.action)
 
     @property
@@ -120,7 +120,7 @@ class FiniteGroup(SubgroupLattice, Group):
                 product to act.
             name: what the product is called; by default after its factors.
 
-        Contrast inversion beside rotations and reflections; an image of type ``sign`` changes its sign:
+        Contrast inversion in addition to rotations and reflections; an image of type ``sign`` changes its sign:
 
         >>> from steerable import Representation, cyclic, dihedral
         >>> G = cyclic(2).direct_product(dihedral(4), acting="second")
@@ -128,7 +128,9 @@ class FiniteGroup(SubgroupLattice, Group):
         """
         expect(other, FiniteGroup, "the second factor, a finite group such as dihedral(4)")
         if acting not in (None, "first", "second"):
-            raise ValueError(f"acting is 'first', 'second' or None, the factor that moves the plane; got {acting!r}.")
+            raise ValueError(
+                f"acting must be 'first', 'second' or None, the factor that moves the plane; got {acting!r}."
+            )
         pairs = [(a, b) for a in self.elements for b in other.elements]
         names = ["e" if (a, b) == (self.identity, other.identity) else f"({a},{b})" for a, b in pairs]
         table = self.table[:, None, :, None] * other.order + other.table[None, :, None, :]
@@ -221,7 +223,7 @@ class FiniteGroup(SubgroupLattice, Group):
 
 
 def finite_group(group: Group) -> FiniteGroup:
-    """The group itself, where it is finite; an error with words where it is not."""
+    """The group itself if it is finite; otherwise an error with an explanation."""
     expect(group, Group, "a finite group, such as cyclic(8)")
     if isinstance(group, FiniteGroup):
         return group

@@ -102,8 +102,8 @@ def inclusion(subgroup: Group, group: Group, embedding: Mapping[str, str] | None
     """The injective map of one finite group into another.
 
     Without ``embedding`` (subgroup's element → group's element) elements are matched by how they move the plane or
-    space: C2's ``r`` is D4's ``r2``. Where one of the groups is abstract, or several elements move the plane or
-    space alike, elements are matched by name.
+    space: C2's ``r`` is D4's ``r2``. If one of the groups is abstract, or several elements move the plane or space
+    alike, elements are matched by name.
     """
     subgroup, group, candidates = finite_group(subgroup), finite_group(group), []
     if embedding is not None:
@@ -135,7 +135,7 @@ def inclusion(subgroup: Group, group: Group, embedding: Mapping[str, str] | None
 
 
 def _moved_alike(subgroup: FiniteGroup, group: FiniteGroup) -> NDArray[np.bool_]:
-    """(subgroup.order, group.order): which pairs move space alike; all, where the two do not move the same space."""
+    """(subgroup.order, group.order): the pairs that move space alike; all, if the two do not move the same space."""
     if subgroup.action is None or group.action is None or subgroup.action.shape[1:] != group.action.shape[1:]:
         return np.ones((subgroup.order, group.order), dtype=np.bool_)
     distance = np.abs(subgroup.action[:, None] - group.action[None]).max(axis=(2, 3))

@@ -47,7 +47,7 @@ class SparseBasis:
 
     @staticmethod
     def of(arrays: FloatArray, scales: FloatArray | None = None) -> SparseBasis:
-        """From a dense (count, *shape) array; entries at rounding level are dropped.
+        """The basis of a dense (count, *shape) array; entries at rounding level are dropped.
 
         ``scales``, of a shape that broadcasts to ``shape``, says how large an entry at each place naturally is; by
         default all are equally large.
@@ -99,7 +99,7 @@ def hom_basis(pi: Representation, rho: Representation) -> SparseBasis:
 
 
 def over_a_group(rho: Representation) -> Monomial | None:
-    """A representation's monomial matrices over a whole group, as averages need them; None where it has none.
+    """A representation's monomial matrices over a whole group, as averages need them; None if it has none.
 
     Those of a compact group are known at its generators. Rotations are 1 there and reflections an involution, so that
     the first and the last generator make a group of two.
@@ -110,7 +110,7 @@ def over_a_group(rho: Representation) -> Monomial | None:
 
 
 def _by_irreps(pi: CompactRepresentation, rho: CompactRepresentation) -> FloatArray:
-    """(n, dim ρ, dim π): from each irrep in π to each equal one in ρ, what commutes with the irrep."""
+    """(n, dim ρ, dim π): the maps from each irrep in π to each equal one in ρ that commute with the irrep."""
     blocks = [np.zeros((0, rho.dim, pi.dim))]
     for source, columns in zip(pi.waves, pi.slices, strict=True):
         for target, rows in zip(rho.waves, rho.slices, strict=True):
@@ -196,7 +196,7 @@ def orthonormalised(arrays: FloatArray) -> FloatArray:
 
 
 def metric_of(matrices: FloatArray) -> InvariantMetric:
-    """The invariant metric of a representation's matrices; an error where rounding has destroyed it."""
+    """The invariant metric of a representation's matrices; an error if rounding has destroyed it."""
     metric = invariant_metric(matrices)
     if metric is None:
         raise ArithmeticError("no invariant metric was found for these matrices; their entries are too inexact.")

@@ -73,6 +73,6 @@ def irrep_by_name(group: FiniteGroup, name: str) -> Irrep:
 
 
 def trivial_aliases(group: FiniteGroup) -> tuple[str, ...]:
-    """Names under which the trivial irrep is also found, where no other irrep bears them."""
+    """Names under which the trivial irrep is also found, unless another irrep has them."""
     taken = {str(irrep) for irrep in real_irreps(group)}
     return tuple(alias for alias in ("trivial", "A", "A1") if alias not in taken)

@@ -1,4 +1,4 @@
-"""Lines through the centre of space, and how what moves the plane across such a line moves space."""
+"""Lines through the centre of space, and motions of the plane across such a line as motions of space."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NAMED = {(1.0, 0.0, 0.0): "x", (0.0, 1.0, 0.0): "y", (0.0, 0.0, 1.0): "z"}
 @final
 @dataclass(frozen=True)
 class Line:
-    """A directed line; the plane across it is seen from where it points.
+    """A directed line; the plane across it is seen from the side that it points to.
 
     Attributes:
         direction: its unit vector.
@@ -37,7 +37,7 @@ class Line:
 
     @cached_property
     def frame(self) -> FloatArray:
-        """(3, 3): a rotation that takes z to the line; x, y and z to each other where the line is one of them."""
+        """(3, 3): a rotation that takes z to the line; it permutes x, y and z if the line is one of them."""
         axis = np.array(self.direction)
         if np.abs(axis).max() == 1:
             k = int(np.argmax(np.abs(axis)))
@@ -51,9 +51,9 @@ class Line:
         return snap(self.frame @ about_z(planar, proper=self.flips) @ self.frame.T)
 
     def across(self, motions: FloatArray) -> tuple[FloatArray, FloatArray] | None:
-        """(…, 2, 2) and (…,): how motions (…, 3, 3) move the plane, and 1 or -1 along the line.
+        """(…, 2, 2) and (…,): motions (…, 3, 3) in the plane across the line, and 1 or -1 along it.
 
-        None where a motion does not keep the line. Whether reflections flip the line plays no part.
+        None if a motion does not keep the line. Whether reflections flip the line plays no part.
         """
         seen = self.frame.T @ motions @ self.frame
         along = np.round(seen[..., 2, 2])

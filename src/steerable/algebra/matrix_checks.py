@@ -1,4 +1,4 @@
-"""Matrices and permutations as users give them: completed from generators, and checked to be a representation."""
+"""Matrices and permutations given by users: completed from generators, and checked to be a representation."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LARGEST_ERROR = 1e-3
 
 
 def matrices_of(group: FiniteGroup, matrices: ArrayLike | Mapping[str, ArrayLike]) -> FloatArray:
-    """(order, d, d): the matrices of all elements, multiplied out where only those of a generating set are given."""
+    """(order, d, d): the matrices of all elements, multiplied out if only those of a generating set are given."""
     if not isinstance(group, FiniteGroup):
         raise TypeError(
             "a Representation is made from the matrices of a finite group such as cyclic(8); got "
@@ -84,7 +84,7 @@ def check_homomorphism(group: FiniteGroup, dense: FloatArray) -> None:
     if np.abs(identity - np.eye(len(identity))).max(initial=0) > TOLERANCE:
         raise ValueError(
             f"the matrix of the identity `{group.identity}` of {group.name} is not the identity matrix; a "
-            "representation maps the one to the other."
+            "representation maps one to the other."
         )
     metric = invariant_metric(dense)
     if metric is None:

@@ -1,4 +1,4 @@
-"""Matrices of one size, one for each element of a group, and what kind of matrices they are."""
+"""Matrices of one size, one for each element of a group, and their kind."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["MatrixFamily"]
 
 
 class MatrixFamily:
-    """Square matrices, one per element, kept in monomial form where they have one; the base of `Representation`.
+    """Square matrices, one per element, in monomial form if they have one; the base of `Representation`.
 
     Where a group has infinitely many elements, those of its generators are kept: they determine all others, and all
     are permutations, monomial or orthogonal as soon as those of generators are.
@@ -38,7 +38,7 @@ class MatrixFamily:
 
     @property
     def known_matrices(self) -> FloatArray:
-        """(number, dim, dim): the matrices of all elements, or of generators where there are infinitely many."""
+        """(number, dim, dim): the matrices of all elements, or of generators if there are infinitely many."""
         if self._dense is not None:
             return self._dense
         if self.monomial is None:

@@ -1,8 +1,8 @@
-"""Invariant metrics: how large a group's matrices are, whatever the units of the basis, and so which errors are small.
+"""Invariant metrics: the size of a group's matrices in any units of the basis, and so which errors are small.
 
 In its invariant metric every representation of a finite group is orthogonal, so that its entries are at most 1 and an
-error means the same everywhere. In the basis in which a user gives it, entries of 10⁶ may stand beside entries of 1,
-and no single number is small for both.
+error means the same everywhere. In the basis in which a user gives it, there may be entries of 10⁶ next to entries of
+1, and no single number is small for both.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def generator_scales(matrices: FloatArray) -> FloatArray:
 
 
 def _half_ratio(a: FloatArray, b: FloatArray) -> FloatArray:
-    """log₂ √(a/b), as a whole number; 0 where one of them is 0."""
+    """log₂ √(a/b), as a whole number; 0 if one of them is 0."""
     both = (a > 0) & (b > 0)
     return np.asarray(np.trunc(np.log2(np.where(both, a, 1) / np.where(both, b, 1)) / 2))
 
@@ -96,13 +96,13 @@ def snap(values: FloatArray, tolerance: float = TOLERANCE) -> FloatArray:
 
 
 def is_orthogonal(matrices: FloatArray) -> bool:
-    """Whether each of the matrices (order, d, d) is orthogonal to within rounding error."""
+    """Whether each of the matrices (order, d, d) is orthogonal up to rounding error."""
     gram = matrices.transpose(0, 2, 1) @ matrices
     return bool(np.abs(gram - np.eye(matrices.shape[1])).max(initial=0) < TOLERANCE)
 
 
 def invariant_metric(matrices: FloatArray) -> InvariantMetric | None:
-    """The metric (1/|G|) Σ ρ(g)ᵀρ(g) of matrices (order, d, d), or None where it is lost in rounding errors.
+    """The metric (1/|G|) Σ ρ(g)ᵀρ(g) of matrices (order, d, d), or None if it is lost in rounding errors.
 
     It is factored by Cholesky's method, whose precision does not depend on the units of the basis vectors.
     """

@@ -1,6 +1,6 @@
 """Monomial representations, with one non-zero entry in each row and column, as two small arrays.
 
-Their matrices are written out only when somebody needs them. A patch of 27 taps times a capsule of 48 channels would
+Their matrices are written out only when they are needed. A patch of 27 taps times a capsule of 48 channels would
 otherwise take 0.6 GB.
 """
 

@@ -1,4 +1,4 @@
-"""How elements move space: rotations by axis and angle, reflections by their normal, and what a matrix does, in words.
+"""Motions of space: rotations by axis and angle, reflections by their normal, and the motion of a matrix in words.
 
 Coordinates are x to the right, y up, z towards the viewer. Rotations are counter-clockwise where their axis points at
 the viewer, so that one about z moves x and y as a rotation of the plane does.

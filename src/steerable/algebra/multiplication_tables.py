@@ -1,4 +1,4 @@
-"""Multiplication tables: the elements of a finite group by name, their products, and what follows from these alone.
+"""Multiplication tables: the elements of a finite group by name, their products, and everything that follows.
 
 Products read as in the paper: ``mr`` is m after r, so ``multiply("m", "r") == "mr"``.
 """
@@ -42,7 +42,7 @@ class MultiplicationTable:
         """The positions of several elements, as an array."""
         if isinstance(elements, str):
             raise TypeError(
-                f"expected a sequence of elements of {self.name} such as ['e', ...], got the single text "
+                f"expected a sequence of elements of {self.name} such as ['e', ...], got a single string, "
                 f"`{elements}`; put it into a list."
             )
         if not isinstance(elements, Iterable):
@@ -111,7 +111,7 @@ class MultiplicationTable:
         return self.names(chosen)
 
     def words(self, generators: IntArray) -> list[tuple[int, int, int]]:
-        """Elements but the identity as (element, parent, step): element = parent · generators[step], parents first."""
+        """(element, parent, step) for all but the identity, parents first: element = parent · generators[step]."""
         seen, words, queue = {self.identity_index}, [], [self.identity_index]
         for parent in queue:
             for step, element in enumerate(self.table[parent, generators].tolist()):
@@ -165,7 +165,7 @@ def _check_names(elements: tuple[str, ...]) -> None:
         raise ValueError("a group has at least one element, the identity; got no elements.")
     if len(set(elements)) != len(elements):
         twice = sorted({element for element in elements if elements.count(element) > 1})
-        raise ValueError(f"the names of a group's elements are distinct; given more than once: {listing(twice)}.")
+        raise ValueError(f"the names of a group's elements must be distinct; given more than once: {listing(twice)}.")
 
 
 def _check_table(elements: tuple[str, ...], table: IntArray) -> None:

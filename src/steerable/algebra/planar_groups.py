@@ -32,7 +32,7 @@ __all__ = ["PlanarElement", "PlanarGroup"]
 @final
 @dataclass(frozen=True, eq=False)
 class PlanarElement:
-    """A rotation of the plane, or m, which mirrors left and right, after a rotation; made by ``G.rotation(30)``.
+    """A rotation of the plane, or a rotation followed by m, which mirrors left and right; made by ``G.rotation(30)``.
 
     Elements of one group are equal when they move the plane alike up to rounding errors. In a group about an axis the
     plane is the one across the axis.
@@ -45,7 +45,7 @@ class PlanarElement:
 
     @property
     def matrix(self) -> FloatArray:
-        """How it moves the plane: an orthogonal 2×2 matrix, x to the right and y up."""
+        """The motion of the plane: an orthogonal 2×2 matrix, x to the right and y up."""
         return turn(self.angle, mirrored=self.mirrored)
 
     def __eq__(self, other: object) -> bool:
@@ -97,7 +97,7 @@ class PlanarGroup(CompactGroup):
 
     @property
     def generators(self) -> tuple[PlanarElement, ...]:
-        """Elements whose products come as close as one likes to every element: an endless turn, and m in O(2)."""
+        """Elements whose products come arbitrarily close to every element: an irrational turn, and m in O(2)."""
         turning = PlanarElement(self, GOLDEN_ANGLE, False)
         return (turning, PlanarElement(self, 0.0, True)) if self.reflections else (turning,)
 

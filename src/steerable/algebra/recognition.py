@@ -16,7 +16,7 @@ __all__ = ["RotationStructure", "is_cubic", "is_icosahedral", "rotation_structur
 
 @dataclass(frozen=True)
 class RotationStructure:
-    """Every element written as r^power or m r^power: the group is C_n, or D_n where ``has_mirrors``.
+    """Every element written as r^power or m r^power: the group is C_n, or D_n if ``has_mirrors``.
 
     ``power`` and ``mirrored`` are (order,) arrays; r is an element of order n, m one of order 2 outside its powers.
     """
@@ -68,7 +68,7 @@ def _with_mirror(group: FiniteGroup, n: int, power: IntArray, m: int) -> Rotatio
 
 
 def _powers(group: FiniteGroup, r: int) -> IntArray:
-    """(order,): k where an element is r^k, -1 where it is not a power of r."""
+    """(order,): k for an element r^k, -1 for an element that is not a power of r."""
     power = np.full(group.order, -1, dtype=np.intp)
     element, k = group.identity_index, 0
     while power[element] < 0:
@@ -96,6 +96,6 @@ def is_icosahedral(group: FiniteGroup) -> bool:
 
 
 def _turns_by_thirds(action: FloatArray) -> bool:
-    """Whether some motion sends the axes x, y and z round: this tells T, O and I from groups about one axis."""
+    """Whether some motion permutes the axes x, y and z cyclically, as in T, O and I but in no group about one axis."""
     cycle = np.array([[0, 0, 1], [1, 0, 0], [0, 1, 0]])
     return bool((np.abs(action) == cycle).all(axis=(1, 2)).any())

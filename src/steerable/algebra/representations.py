@@ -28,8 +28,8 @@ class Representation(MatrixFamily):
     Args:
         group: the finite group that is represented; those of SO(2) and O(2) are made from irreps.
         matrices: (order, d, d), in the order of ``group.elements``, or a dictionary from element to matrix. A
-            dictionary may name a generating set only; the rest is multiplied out.
-        name: what it is called in text, for instance in a field type.
+            dictionary may name just a generating set; the rest is multiplied out.
+        name: its name in text, for instance in a field type.
 
     >>> from steerable import dihedral
     >>> E = dihedral(4).irrep("E")
@@ -67,7 +67,7 @@ class Representation(MatrixFamily):
     def from_permutations(
         cls, group: FiniteGroup, images: ArrayLike | Mapping[str, Sequence[int]], *, name: str | None = None
     ) -> Representation:
-        """From a permutation action: ``images[g][j]`` is where g sends point j. ρ(g) e_j = e_{g·j}."""
+        """From a permutation action: g sends point j to ``images[g][j]``, so that ρ(g) e_j = e_{g·j}."""
         return cls._of(group, monomial=permutations_of(group, images), name=name)
 
     def __call__(self, element: Element) -> FloatArray:
@@ -185,7 +185,7 @@ class Representation(MatrixFamily):
         return self._of(self.group, dense=np.asarray(matrices, dtype=np.float64))
 
     def dual(self) -> Representation:
-        """ρ(g⁻¹)ᵀ: how linear functions on the capsule transform; equal to ρ when ρ is orthogonal."""
+        """ρ(g⁻¹)ᵀ: the action on linear functions on the capsule; equal to ρ if ρ is orthogonal."""
         if self.monomial is not None:
             return self._of(self.group, monomial=self.monomial.dual())
         return self._of(self.group, dense=self.matrices[finite_group(self.group).inverses].transpose(0, 2, 1))
@@ -265,7 +265,7 @@ def _check_same_group(a: Representation, b: Representation, verb: str) -> None:
 
 
 def _condition(basis: FloatArray) -> float:
-    """The condition number where the lengths of basis vectors and the units of coordinates are left out of account."""
+    """The condition number apart from the lengths of basis vectors and the units of coordinates."""
     for axis in (0, 1):
         largest = np.abs(basis).max(axis=axis, keepdims=True, initial=0)
         basis = basis / np.where(largest > 0, largest, 1)

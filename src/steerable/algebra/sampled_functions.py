@@ -1,4 +1,4 @@
-"""Capsules as spaces of functions: which ones are, on which points, and their values at finitely many of them.
+"""Capsules as spaces of functions: which capsules are such spaces, the points, and the values at finitely many of them.
 
 A capsule is a space of functions on a group if a linear functional ℓ makes each vector v a function f(g) = ℓ ρ(g⁻¹) v,
 different vectors different functions, and if the constants are among them. Then [ρ(a)f](g) = f(a⁻¹g), and a function of
@@ -46,7 +46,7 @@ class Domain(ABC):
     """The points on which the functions of some capsules are defined.
 
     Attributes:
-        step: numbers of samples are multiples of it; 0 where the points are finitely many and all are taken.
+        step: numbers of samples are multiples of it; 0 if the points are finitely many and all are taken.
         fewest: the smallest number of samples that tells all functions apart.
         exchanged_by: what exchanges the samples, whatever their number.
     """
@@ -57,13 +57,13 @@ class Domain(ABC):
 
     @abstractmethod
     def values(self, rho: Representation, samples: int) -> FloatArray:
-        """(points, dim): A with f = Av, the values of the function that v stands for.
+        """(points, dim): A with f = Av, the values of the function with coefficients v.
 
-        A is scaled such that values have variance 1 where the entries of v do, each independently.
+        A is scaled such that values have variance 1 if the entries of v do, each independently.
         """
 
     def weights(self, samples: int) -> FloatArray | None:
-        """(points,): how much each point counts where values become coefficients again; None where all count alike."""
+        """(points,): the weight of each point when values become coefficients again; None if all are equal."""
         return None
 
 
@@ -146,7 +146,7 @@ class _Space(_Samples):
 
     Attributes:
         group: SO(3) or O(3).
-        turns: how many rotations about each point there are; 1 where the functions live on the sphere.
+        turns: how many rotations about each point there are; 1 if the functions live on the sphere.
         degree: the highest degree of the functions.
     """
 
@@ -180,12 +180,12 @@ class _Space(_Samples):
 
 
 def _waves(rho: Representation) -> tuple[Any, ...]:
-    """The irreps of which a representation of a compact group is the sum; none for finite groups."""
+    """The irreps whose sum a representation of a compact group is; none for finite groups."""
     return rho.waves if isinstance(rho, CompactRepresentation) else ()
 
 
 def _live_on_the_sphere(rho: Representation) -> bool:
-    """Whether each degree occurs once at most, and reflections act as they do on functions of a direction."""
+    """Whether each degree occurs at most once, and reflections act as on functions of a direction."""
     waves, mirrored = _waves(rho), isinstance(rho.group, SpatialGroup) and rho.group.reflections
     return max(Counter(waves).values()) == 1 and all(wave.odd == (mirrored and wave.degree % 2 == 1) for wave in waves)
 
@@ -197,7 +197,7 @@ def cut_off(rho: Representation) -> int | None:
 
 
 def why_not_functions(rho: Representation) -> str | None:
-    """Why a representation is not a space of functions that can be sampled on its group; None where it is one."""
+    """Why a representation is not a space of functions that can be sampled on its group; None if it is one."""
     name = rho.group.name
     if rho.type[0] == 0:
         return f"it is not a space of functions on {name}, since it has no constant function"

@@ -50,7 +50,7 @@ class SpatialElement:
 
     @property
     def rotation(self) -> FloatArray:
-        """The rotation matrix; where the element is mirrored, the inversion comes after it."""
+        """The rotation matrix; if the element is mirrored, the inversion comes after it."""
         return -self.matrix + 0.0 if self.mirrored else self.matrix
 
     @property
@@ -103,7 +103,7 @@ class SpatialGroup(CompactGroup):
 
     @property
     def generators(self) -> tuple[SpatialElement, ...]:
-        """Elements whose products come as close as one likes to every element: turns about z and x, and -1 in O(3)."""
+        """Elements whose products come arbitrarily close to every element: turns about z and x, and -1 in O(3)."""
         turns = tuple(self._moving_by(rotation_matrix(axis, GOLDEN_ANGLE)) for axis in ("z", "x"))
         return (*turns, self.inversion) if self.reflections else turns
 
@@ -130,7 +130,7 @@ class SpatialGroup(CompactGroup):
     def _moving_by(self, matrix: FloatArray) -> SpatialElement:
         if not self.reflections and np.linalg.det(matrix) < 0:
             raise ValueError(
-                f"{self.name} has no {motion_of_space(matrix)}: it turns space and does not mirror it, so that its "
+                f"{self.name} has no {motion_of_space(matrix)}: it turns space and does not mirror it, so its "
                 "matrices have the determinant 1. Use o3(), which has all reflections."
             )
         return SpatialElement(self, read_only(straightened(matrix)))

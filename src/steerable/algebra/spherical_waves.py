@@ -1,4 +1,4 @@
-"""The irreps of SO(3) and O(3) by degree: their names, their matrices, and what their products are made of.
+"""The irreps of SO(3) and O(3) by degree: their names, their matrices, and the irreps in their products.
 
 The irrep of degree ℓ has 2ℓ + 1 channels, the coefficients of the real spherical harmonics of that degree. ``L1`` is
 the rotation matrix itself, in the coordinates x, y, z. In O(3) every degree occurs twice: the inversion x ↦ -x is 1 for
@@ -27,7 +27,7 @@ __all__ = ["SphericalWave", "parts_about_z", "product_parts"]
 @final
 @dataclass(frozen=True, order=True)
 class SphericalWave:
-    """One irrep: its degree, and in O(3) whether the inversion is -1 in it."""
+    """One irrep: its degree, and in O(3) whether the inversion acts as -1."""
 
     degree: int
     odd: bool = False

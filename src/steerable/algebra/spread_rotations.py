@@ -1,8 +1,8 @@
 """Points spread over the sphere, and rotations over SO(3), that the rotations of the cube exchange; and their weights.
 
-A few base directions are chosen one after the other, each as far as possible from its own images under the cube and
-from those of the ones before. Every orbit has one weight, such that weighted means are exact for the polynomials of as
-high a degree as there are orbits for: only functions that do not change under the cube count, and there are few.
+A few base directions are chosen one after another, each as far as possible from its own images under the cube and
+from those of the earlier ones. Every orbit has one weight, such that weighted means are exact for polynomials of as
+high a degree as the number of orbits allows: only functions that the cube leaves unchanged matter, and there are few.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ class SubgroupLattice(MultiplicationTable):
     def coset_indices(self, subgroup: Iterable[str], *, side: str = "left") -> IntArray:
         """(number of cosets, |K|): the cosets as indices of elements, each sorted."""
         if side not in ("left", "right"):
-            raise ValueError(f"side is 'left' (gK) or 'right' (Kg), got {side!r}.")
+            raise ValueError(f"side must be 'left' (gK) or 'right' (Kg), got {side!r}.")
         members = self.subgroup_indices(subgroup)
         table = self.table if side == "left" else self.table.T
         cosets = np.sort(table[:, members], axis=1)
@@ -89,7 +89,7 @@ class SubgroupLattice(MultiplicationTable):
         return self._find_subgroup_classes(limit=None) or ()
 
     def _find_subgroup_classes(self, limit: int | None) -> tuple[tuple[Members, ...], ...] | None:
-        """Conjugacy classes of subgroups, or None where there are more than ``limit`` subgroups.
+        """Conjugacy classes of subgroups, or None if there are more than ``limit`` subgroups.
 
         One subgroup of each class is joined with cyclic groups of prime-power order until no new ones turn up.
         """

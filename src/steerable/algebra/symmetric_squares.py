@@ -43,7 +43,7 @@ def square_basis(rho: Representation, target: Representation) -> SparseBasis:
 
 
 def _symmetric_square(monomial: Monomial) -> Monomial:
-    """How the coordinates x_a² and √2 x_a x_b transform: products are exchanged as their factors are."""
+    """The action on the coordinates x_a² and √2 x_a x_b: products are exchanged as their factors are."""
     dim = monomial.image.shape[1]
     a, b = np.triu_indices(dim)
     number = np.zeros((dim, dim), dtype=np.intp)

@@ -1,4 +1,4 @@
-"""The irreps of SO(2) and O(2) by frequency: their names, their matrices, and what their products are made of.
+"""The irreps of SO(2) and O(2) by frequency: their names, their matrices, and the irreps in their products.
 
 The irrep of frequency k turns by kθ where the plane turns by θ, and m is diag(-1, 1), as in C_n and D_n. Its basis
 vectors transform as -sin kψ and cos kψ do, where ψ is the angle from the upward direction, counter-clockwise.

@@ -1,4 +1,4 @@
-"""Wigner's matrices for real spherical harmonics: how a rotation of space turns the functions of one degree."""
+"""Wigner's matrices for real spherical harmonics: the action of a rotation of space on functions of one degree."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a model is equivariant: measured as a whole, or by following types through it, operation by operation."""
+"""Checks that a model is equivariant: measured as a whole, or by following types through it, operation by operation."""
 
 from steerable.checking.places import EquivarianceError
 from steerable.checking.typechecking import typecheck

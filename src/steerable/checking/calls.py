@@ -75,7 +75,7 @@ class Call:
 
     @property
     def axes(self) -> int:
-        """2 where the fields of the call are images, 3 where they are volumes."""
+        """2 if the fields of the call are images, 3 if they are volumes."""
         return next(iter(self.types.values())).group.axes or 2
 
     @property
@@ -91,7 +91,7 @@ Rule = Callable[[Call], Result]
 
 @dataclass(frozen=True)
 class Operation:
-    """What is known of one of torch's operations.
+    """The table's knowledge of one of torch's operations.
 
     Attributes:
         rule: gives the type of the result, or raises :class:`Refused`.
@@ -99,7 +99,7 @@ class Operation:
         fields: the arguments that may be fields.
         weights: those that may be tensors without a type, such as a linear layer's weight.
         models: those of which only shape, dtype or device counts, so that any tensor will do.
-        becomes: how ``convert`` follows it, such as ``"sum"`` or ``"activation"``; "" where it does not.
+        becomes: how ``convert`` follows it, such as ``"sum"`` or ``"activation"``; "" if it does not.
         name: the operation's bare name.
         layers: the modules of torch that do the same; a call of the function is converted as if it were the first one.
     """
@@ -136,7 +136,7 @@ def bound_call(
     kwargs: Mapping[str, Any],
     types: Mapping[int, FieldType],
 ) -> Call:
-    """The call, still without its value; raises Refused for an argument that is not known, or must not be a tensor."""
+    """The call, still without its value; raises Refused for an argument that is unknown, or must not be a tensor."""
     known = operation.signature.parameters
     named = {key if key in known else OTHER_NAMES.get(key, key): item for key, item in kwargs.items()}
     try:
@@ -207,7 +207,7 @@ def tensors_in(value: object) -> Iterator[Tensor]:
 
 
 def replaced(value: Any, replace: Callable[[Any], Any]) -> Any:
-    """The same structure of tuples, lists and dicts, with what ``replace`` makes of everything in it."""
+    """The same structure of tuples, lists and dicts, with ``replace`` applied to everything in it."""
     if isinstance(value, tuple | list):
         parts = [replaced(item, replace) for item in value]
         return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)

@@ -1,4 +1,4 @@
-"""What operations that join, part, reshape or reduce channels do to field types."""
+"""The effect on field types of operations that join, part, reshape or reduce channels."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def index(call: Call) -> Result:
 
 
 def _crops_alike(call: Call, keys: Sequence[slice]) -> bool:
-    """Whether slices of pixels leave all of them, or take as many away on all sides that the group exchanges."""
+    """Whether slices of pixels keep all of them, or take the same number away on sides that the group exchanges."""
     sizes = call.field.shape[2:]
     slices = [key.indices(n) for key, n in zip((*keys, *[slice(None)] * len(sizes)), sizes, strict=False)]
     taken = [(start, n - stop) for (start, stop, _), n in zip(slices, sizes, strict=True)]
@@ -211,7 +211,7 @@ def _invariant(call: Call) -> FieldType:
 
 
 def norm(call: Call) -> Result:
-    """The norm over all channels of a pixel, which every capsule keeps; others than Euclid's only permutations do."""
+    """The norm over all channels of a pixel, which every capsule keeps; norms other than Euclid's need permutations."""
     if call["dim"] in (1, (1,), [1], 1 - call.field.ndim) and call["keepdim"]:
         nonlinearity("norm" if call["p"] in (2, "fro", None) else "pointwise")(call)
         return _invariant(call)

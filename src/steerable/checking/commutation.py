@@ -1,4 +1,4 @@
-"""Whether a function commutes with the group, tried on random fields.
+"""The test whether a function commutes with the group, on random fields.
 
 The rules say what an operation does to types, and this is the second opinion: an operation that a rule lets pass is
 still refused if it does not commute here.
@@ -62,7 +62,7 @@ def element_that_fails(
     slack: float = 1.0,
     network: object = None,
 ) -> str | None:
-    """The first generator g with f(π(g)x) ≠ π(g)f(x) for random x, None where there is none.
+    """The first generator g with f(π(g)x) ≠ π(g)f(x) for random x; None if there is none.
 
     Args:
         function: f; it gives one tensor, or as many as there are types in ``results``.
@@ -146,7 +146,7 @@ class Alike:
 
 @contextmanager
 def left_unchanged() -> Iterator[Callable[[nn.Module], None]]:
-    """A context that gives a function, to be called with each module that will run: afterwards it is as it was.
+    """A context with a function to call with each module that will run; afterwards each is as it was.
 
     Its attributes are, and what dicts and lists among them hold: modes, counters, kept features, buffers and their
     values.
@@ -182,7 +182,7 @@ def left_unchanged() -> Iterator[Callable[[nn.Module], None]]:
 
 @contextmanager
 def redrawn_parameters(model: object) -> Iterator[None]:
-    """A context in which parameters are as training may make them; those that are frozen stay as they are.
+    """A context in which parameters have values that training may give them; frozen ones stay as they are.
 
     A scale of 1, a bias of 0, a matrix that begins as the identity or a filter that begins symmetric hide much. The
     model is left as it was.
@@ -204,7 +204,7 @@ def redrawn_parameters(model: object) -> Iterator[None]:
 
 
 def redrawn_values(parameter: Tensor, generator: torch.Generator) -> Tensor:
-    """Other values of the same magnitudes: positive ones for zeros and where all are equal, else with their signs."""
+    """Other values of the same magnitudes: positive ones for zeros and if all are equal, else with their signs."""
     drawn = torch.rand(parameter.shape, generator=generator, dtype=torch.float64, device="cpu")
     drawn = drawn.to(parameter.device, parameter.dtype)
     values = parameter.detach()
@@ -215,7 +215,7 @@ def redrawn_values(parameter: Tensor, generator: torch.Generator) -> Tensor:
 
 
 def is_invariant(x: Tensor, field_type: FieldType) -> bool:
-    """Whether π(g)x = x for all g; only nearly so, inside a disc, where the pixel grid does not carry g."""
+    """Whether π(g)x = x for all g; only nearly so, inside a disc, if the pixel grid does not carry g."""
     group = field_type.group
     if not all(agree(move_field(x, g, field_type), x) for g in grid_generators(group, pooled=is_pooled(x))):
         return False

@@ -1,4 +1,4 @@
-"""Fields inside a disc or ball, for moves that leave the square or cube: smooth ones, and their distance."""
+"""Fields inside a disc or ball, for moves that leave the square or cube: smooth fields, and their distance."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far a network is from equivariance, measured over the whole group and the whole image.
+"""Measurements of how far a network is from equivariance, over the whole group and the whole image.
 
 Elements that the pixel grid does not carry, such as turns by 45°, move images by interpolation and move some of them
 out of the square. For these the input is confined to a disc, in volumes to a ball, and the error is measured inside it.
@@ -43,7 +43,7 @@ _TOLERANCES = {torch.float64: 1e-12, torch.float32: 1e-5, torch.float16: 2e-2, t
 
 
 class InputOptions(TypedDict, total=False):
-    """What :func:`equivariance_errors` takes by keyword, elements aside."""
+    """The keyword arguments of :func:`equivariance_errors`, apart from the elements."""
 
     in_type: FieldType | None
     out_type: FieldType | None
@@ -54,7 +54,7 @@ class InputOptions(TypedDict, total=False):
 
 
 class MeasurementOptions(InputOptions, total=False):
-    """What :func:`equivariance_errors` takes by keyword."""
+    """The keyword arguments of :func:`equivariance_errors`."""
 
     elements: Iterable[Element] | None
 
@@ -76,13 +76,13 @@ def equivariance_errors(
             is put into evaluation mode meanwhile.
         x: an input; by default a random one in the module's dtype and on its device, which is smooth where an element
             is off the grid.
-        in_type, out_type: the types of input and output, where the function does not say them. An output without
+        in_type, out_type: the types of input and output, if the function does not have them. An output without
             spatial dimensions is moved by ρ alone.
         size: height and width of the random input, or depth, height and width; by default a size that all strides of
             the module fit.
         batch, seed: of the random input.
         spacing: how far apart pixels or voxels are along each axis, if not equally far.
-        elements: some elements of the output's group; by default all of them, and of groups with infinitely many
+        elements: some elements of the output's group; by default all of them, or for infinite groups
             those that the grid carries and eight random ones.
     """
     _check_names(options)
@@ -119,9 +119,10 @@ def equivariance_error(
     elements: Iterable[Element] | None = None,
     **options: Unpack[InputOptions],
 ) -> float | NDArray[np.float64]:
-    """The largest of :func:`equivariance_errors` over all elements of the group, or one error for each of ``elements``.
+    """The largest of :func:`equivariance_errors` over all elements, or one error for each of ``elements``.
 
-    It takes the same arguments. Of SO(2), O(3) and the like, "all" are the elements that are tried by default.
+    It takes the same arguments. For SO(2), O(3) and other infinite groups, "all" means the elements that are tried by
+    default.
     """
     if elements is None:
         errors = equivariance_errors(function, x, **options)
@@ -139,24 +140,25 @@ def assert_equivariant(
     off_grid: float = 0.3,
     **options: Unpack[MeasurementOptions],
 ) -> None:
-    """Raise an AssertionError, naming the worst element, when the error is above rounding level.
+    """Raise an AssertionError that names the worst element if the error is above rounding level.
 
     It takes the arguments of :func:`equivariance_errors`, and two tolerances. ``tolerance`` is for elements that the
     pixel grid carries, by default 1e-12 in float64 and 1e-5 in float32, relative to the largest output. ``off_grid``
     is for all others, relative to the root mean square inside the disc. Their errors depend on the image as well as on
-    the network, and the default is coarse: it overlooks small faults, and a sound network can exceed it on some images.
+    the network, and the default is coarse: it overlooks small faults, and a correct network can exceed it on some
+    images.
 
-    Without x and size it is measured on an odd and on an even size, where it takes both: ``x[..., ::2, ::2]`` is exact
-    on one of them only. Further looks are at small numbers, since a softmax of large ones is 1 and 0 whatever they are;
-    at numbers of many magnitudes, in float64, since ordinary ones do not reach a bound of 6; and at a batch of which
-    one sample alone is moved.
+    Without x and size it is measured on an odd and on an even size, if it takes both: ``x[..., ::2, ::2]`` is exact on
+    only one of them. Further measurements use small numbers, since a softmax of large ones is 1 and 0 whatever they
+    are; numbers of many magnitudes, in float64, since ordinary ones do not reach a bound of 6; and a batch of which
+    only one sample is moved.
 
     Constant images turn by every angle without interpolation, so a module whose filters respond to them as they should
-    is tried on those too, where only rounding is allowed, or ``tolerance`` if that is more.
+    is also tried on those; only rounding errors are allowed there, or ``tolerance`` if that is more.
 
     A scale of ones, a matrix that begins as the identity and a running mean of zeros can hide a fault until they are
     trained. So a module is measured on the grid a second time, with parameters and buffers as training may make them.
-    Parameters that are frozen by ``requires_grad_(False)`` stay as they are; where all are, this is left out.
+    Parameters that are frozen by ``requires_grad_(False)`` stay as they are; if all are, this is left out.
     """
     _check_names(options, "elements", "tolerance", "off_grid")
     if (chosen := options.get("elements")) is not None:
@@ -209,7 +211,7 @@ def _is_to_be_trained(module: nn.Module) -> bool:
 
 
 def _train_once(module: nn.Module, x: Tensor) -> None:
-    """Let the module see an input in training, where it may learn running means, if it takes one there."""
+    """Let the module see an input in training, where it may learn running means, if it accepts one there."""
     module.train()
     with torch.no_grad(), torch.random.fork_rng(devices=[]), suppress(RuntimeError, ValueError, TypeError):
         module(x.clone())
@@ -255,7 +257,7 @@ def _assert_constants_turn(
     tolerance: float,
     options: MeasurementOptions,
 ) -> None:
-    """Refuse what does not turn constant images of the shape of x exactly, by angles off the grid."""
+    """Refuse a function that does not turn constant images of x's shape exactly, by angles off the grid."""
     in_type, out_type = _types(function, options.get("in_type"), options.get("out_type"))
     parent_of = embedding(out_type.group, in_type.group)
     slack = max(10.0, tolerance / rounding(x))
@@ -328,7 +330,7 @@ def _errors_by_kind(
 
 
 def _tried(group: Group) -> tuple[Element, ...]:
-    """All elements of a finite group; of an infinite one those that the grid carries, and random ones beside them."""
+    """All elements of a finite group; for an infinite one, those that the grid carries and some random ones."""
     return group.elements if isinstance(group, FiniteGroup) else (*group.grid_elements, *group.random(8, seed=0))
 
 
@@ -340,12 +342,12 @@ def _listed(elements: Iterable[Element]) -> tuple[Element, ...]:
         )
     listed = tuple(elements)
     if not listed:
-        raise ValueError("`elements` is empty, so that nothing would be compared; leave it out to try them all.")
+        raise ValueError("`elements` is empty, so nothing would be compared; leave it out to try them all.")
     return listed
 
 
 def _check_names(options: Mapping[str, object], *others: str) -> None:
-    """Refuse an argument that is not known: misspelt, it would go unnoticed."""
+    """Refuse an unknown argument, because a misspelt one would go unnoticed."""
     known = (*InputOptions.__annotations__, *others)
     for name in options:
         if name not in known:

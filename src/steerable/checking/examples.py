@@ -1,4 +1,4 @@
-"""Random inputs on which a function is measured, of sizes that fit its strides."""
+"""Random inputs for measuring a function, with sizes that fit its strides."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sizes of fields that note what a model asks of them: ``if h > 40`` does something else on larger images."""
+"""Sizes of fields that record the questions a model asks of them: ``if h > 40`` treats larger images differently."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _asked(function: Callable[..., bool]) -> Any:
 
 
 class _FromSizes:
-    """A number that knows what it would be, more or less, on an input of another shape.
+    """A number that knows its approximate value on an input of another shape.
 
     Attributes:
         on: gives that number for (batch, height, width), or (batch, depth, height, width).
@@ -92,7 +92,7 @@ def _plain(number: Number) -> Number:
 
 
 def without_notes(item: Any) -> Any:
-    """The same number without a memory of sizes; anything else as it is."""
+    """The same number without a memory of sizes; anything else unchanged."""
     return _plain(item) if isinstance(item, (Extent, Ratio)) else item
 
 
@@ -114,7 +114,7 @@ def _scaled(n: int, given: Shape, axis: int) -> int:
 
 
 def unseen_shapes(answers: Answers, fitting: Shape) -> Iterator[Shape]:
-    """Shapes of an input on which a model may do something else than on the one that fits.
+    """Shapes of an input on which a model may behave differently than on the one that fits.
 
     First come those on which a question should find an answer that it has not found yet, until it finds it, then a
     large batch and twice the size: Python computes ``len(x)``, ``int(h)`` and ``math.log2(h)`` without telling us.
@@ -149,7 +149,7 @@ def _answered(question: Callable[[Shape], bool], shape: Shape) -> bool | None:
 
 
 def _shapes(fitting: Shape) -> Iterator[Shape]:
-    """Other batches and sizes, then oblong images; those first that fit the same strides, and that are not large."""
+    """Other batches and sizes, then oblong images; first those that fit the same strides and are not large."""
     batch, *sides = fitting
     yield from ((n, *sides) for n in range(1, 65))
     largest, usual = _LARGEST if len(sides) == 2 else _LARGEST_VOLUME, sides[0]

@@ -1,4 +1,4 @@
-"""What operations on the pixel grid do to field types: pooling, enlarging, padding."""
+"""The effect on field types of operations on the pixel grid: pooling, enlarging, padding."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def adaptive_pool(kind: Nonlinearity | None) -> Rule:
 
 
 def _with_indices(call: Call) -> Result:
-    """The type of the result; the places of the maxima, where they are returned too, are not a field."""
+    """The type of the result; the places of the maxima, if they are returned too, are not a field."""
     return (call.field_type, None) if isinstance(call.value, tuple) else call.field_type
 
 
@@ -80,7 +80,7 @@ def pad(call: Call) -> Result:
 
 
 def check_windows(call: Call, kernel: Sequence[int], stride: Sequence[int], padding: Sequence[int]) -> None:
-    """Refuse windows that are not square where the group turns them, or that visit the pixels unevenly."""
+    """Refuse windows that are not square although the group turns them, or that visit the pixels unevenly."""
     for what, value in (("kernel", kernel), ("stride", stride), ("padding", padding)):
         _check_alike(call, what, value)
     for axis, is_reversed in enumerate(axes_reversed(call.field_type.group, call.axes)):
@@ -88,7 +88,7 @@ def check_windows(call: Call, kernel: Sequence[int], stride: Sequence[int], padd
         if is_reversed and (n + 2 * padding[axis] - kernel[axis]) % stride[axis]:
             raise Unfit(
                 f"`{call.name}` with kernel {kernel[axis]}, stride {stride[axis]} and padding {padding[axis]} samples "
-                f"{n} pixels unevenly, so that it is not exactly equivariant to {call.field_type.group.name}. Choose "
+                f"{n} pixels unevenly, so it is not exactly equivariant to {call.field_type.group.name}. Choose "
                 f"a size n with (n + {2 * padding[axis] - kernel[axis]}) divisible by {stride[axis]}; typecheck(..., "
                 "size=n) tries another one."
             )

@@ -1,4 +1,4 @@
-"""What torch's own layers do to field types: convolutions, linear maps, norms, dropout."""
+"""The effect on field types of torch's own layers: convolutions, linear maps, norms, dropout."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def linear(call: Call) -> Result:
 
 
 def plain_norm(call: Call) -> Result:
-    """A norm of scalars, or without weights and running means one of whole channels, or of all of them together."""
+    """A norm of scalars; without weights and running means, also one of whole channels, or of all of them together."""
     if not any(isinstance(call.arguments.get(key), Tensor) for key in ("weight", "bias", "running_mean")):
         if call.name == "instance_norm":
             return nonlinearity("odd")(call)
@@ -71,7 +71,7 @@ def plain_norm(call: Call) -> Result:
 
 
 def layer_norm(call: Call) -> Result:
-    """A layer norm over the channels of pooled scalars, or without weights over all channels and pixels."""
+    """A layer norm over the channels of pooled scalars; without weights, also over all channels and pixels."""
     if call["weight"] is None and call.arguments.get("bias") is None:
         if len(call["normalized_shape"]) == call.field.ndim - 1:
             return nonlinearity("pointwise")(call)

@@ -1,4 +1,4 @@
-"""Modules that are called while a model is checked: layers of this library are trusted by their types."""
+"""Modules that are called during a check: the types of this library's layers are trusted."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _CALL = nn.Module.__call__  # as torch made it: one check may run inside another
 
 @contextmanager
 def followed_modules(model: object, run: Run) -> Iterator[None]:
-    """A context in which every module that is called is in evaluation mode, and layers take and give typed tensors.
+    """A context in which every called module is in evaluation mode, and layers take and give typed tensors.
 
     All calls of modules are followed, not only those of the model's own: a function may call a layer that it closes
     over, and a list may hold some.
@@ -85,7 +85,7 @@ def _types_taken(module: EquivariantModule) -> tuple[FieldType, ...]:
 
 
 def _check_arguments(module: EquivariantModule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Refuse a tensor that is not a field of the type that the layer takes at that place among its arguments."""
+    """Refuse a tensor that is not a field of the type that the layer expects for that argument."""
     name, wanted = type(module).__name__, _types_taken(module)
     try:
         given = list(tensors_in(tuple(inspect.signature(module.forward).bind(*args, **kwargs).arguments.values())))
@@ -115,7 +115,7 @@ def _confirm(
     known: dict[int, FieldType],
     value: Any,
 ) -> None:
-    """Try a layer that somebody else wrote or hooked on random fields; those of this library have their own tests."""
+    """Try a layer that somebody else wrote or hooked on random fields; this library's layers have their own tests."""
     if not isinstance(value, Tensor):
         raise Refused(f"{type(module).__name__} has one out_type, but returns {type(value).__name__}. Return a tensor.")
     hooked = bool(module._forward_hooks or module._forward_pre_hooks)

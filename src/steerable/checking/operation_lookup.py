@@ -1,4 +1,4 @@
-"""A table of operations, and how its rows are found: by name, by function, by module."""
+"""A table of operations, and the ways to find its rows: by name, by function, by module."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ class OperationTable:
         self._by_layer = {layer: operation for operation in known for layer in operation.layers}
 
     def of_function(self, function: Callable[..., Any]) -> Operation | None:
-        """The row of a function of torch, of a method of its tensors or of a Python operator; None without one."""
+        """The row of a function of torch, a method of its tensors or a Python operator; None if there is none."""
         try:
             return self._by_function.get(function)
         except TypeError:  # not hashable
             return None
 
     def of_layer(self, layer: type[nn.Module]) -> Operation | None:
-        """The row of a module's class; None without one."""
+        """The row of a module's class; None if there is none."""
         return self._by_layer.get(layer)
 
 

@@ -1,12 +1,12 @@
-"""The one table of what torch's operations do to field types, for ``typecheck`` and ``convert`` alike.
+"""The one table of the effects of torch's operations on field types, for ``typecheck`` and ``convert`` alike.
 
 A row names operations, each with the modules of torch that do the same (``relu:ReLU``), the rule that ``typecheck``
-follows, all their arguments, which of these may be tensors, and what ``convert`` makes of them. What is not in the
-table is refused by both. Operations are found by the function itself, not by its name alone: other functions of the
-same name are not known.
+follows, all their arguments, which of these may be tensors, and what ``convert`` makes of them. Both refuse what is not
+in the table. Operations are found by the function itself, not by its name alone: other functions of the same name are
+not known.
 
-To add an operation, add a row, and a rule if none fits. What it can become is in ``FUNCTION_READERS``,
-``LAYER_READERS`` and ``COUNTERPARTS`` of :mod:`steerable.conversion`.
+To add an operation, add a row, and a rule if none fits. ``FUNCTION_READERS``, ``LAYER_READERS`` and ``COUNTERPARTS`` of
+:mod:`steerable.conversion` list what it can become.
 """
 
 from __future__ import annotations
@@ -304,10 +304,10 @@ OPERATIONS = _TABLE.by_name
 
 
 def known_operation(function: Callable[..., Any]) -> Operation | None:
-    """What is known of a function of torch; None where nothing is."""
+    """The operation of a function of torch; None if it is unknown."""
     return _TABLE.of_function(function)
 
 
 def known_layer(layer: type[nn.Module]) -> Operation | None:
-    """The operation that a module of torch carries out; None where it is not known."""
+    """The operation that a module of torch computes; None if it is unknown."""
     return _TABLE.of_layer(layer)

@@ -1,8 +1,8 @@
-"""Whether a function commutes with turns that the pixel grid does not carry, as far as pixels can tell.
+"""The test whether a function commutes with turns that the pixel grid does not carry, as far as pixels can tell.
 
-Constant images turn by every angle without interpolation, π(g)x = ρ(g)x, and so do those of what a sound function makes
-of them, away from the border. Where the border is everywhere, or where filters respond to constant images as they
-should not, a coarse comparison remains, on constant images and on smooth ones inside a disc.
+Constant images turn by every angle without interpolation, π(g)x = ρ(g)x, and so do the results of a correct function,
+away from the border. If the border reaches everywhere, or filters do not respond to constant images as they should,
+only a coarse comparison remains, on constant images and on smooth ones inside a disc.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def _turns_constants(layer: nn.Module) -> bool:
 
 
 def is_nearly_invariant(x: Tensor, g: Element, field_type: FieldType) -> bool:
-    """Whether π(g)x is close to x, by ρ alone where x is constant, and otherwise inside a disc."""
+    """Whether π(g)x is close to x, by ρ alone if x is constant, and otherwise inside a disc."""
     centre = _centre(x)
     if agree(x, centre.expand_as(x)):
         return agree(move_field(centre, g, field_type), centre)
@@ -151,7 +151,7 @@ def agree(a: Tensor, b: Tensor, slack: float = 1.0, *, least: float = 0.0) -> bo
 
 
 def rounding(x: Tensor) -> float:
-    """How far two orders of doing the same may differ in x's precision, relative to the largest value."""
+    """The possible difference between two orders of a computation in x's precision, relative to the largest value."""
     return _TOLERANCES.get(x.dtype, 5e-2 if x.is_floating_point() else 0.0)
 
 

@@ -1,4 +1,4 @@
-"""Where a model is when something is refused: which module is running, and which line of its source."""
+"""The place in a model at which something is refused: the module that is running, and the line of its source."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _LIBRARY = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__
 
 
 class EquivarianceError(TypeError):
-    """The first operation of a model that breaks equivariance, where it stands, why, and what to do."""
+    """The first operation of a model that breaks equivariance, with its place, the reason, and the remedy."""
 
 
 class UnfitSize(EquivarianceError):
@@ -91,7 +91,7 @@ def current(run: Run) -> Iterator[None]:
 
 @contextmanager
 def as_if_unwarned(model: object) -> Iterator[None]:
-    """A context in which layers warn again of sizes that do not fit, of which they otherwise warn once."""
+    """A context in which layers warn again of sizes that do not fit; otherwise they warn once."""
     parts: list[Any] = (
         [owner for m in model.modules() for owner in (m, *vars(m).values())] if isinstance(model, nn.Module) else []
     )
@@ -133,7 +133,7 @@ def source_line() -> str:
 
 
 def line_of_error(error: BaseException) -> str:
-    """The innermost line that raised it and is neither torch's nor this library's; "" where there is none."""
+    """The innermost line that raised it and is neither torch's nor this library's; "" if there is none."""
     frames = [(frame.f_code.co_filename, number) for frame, number in traceback.walk_tb(error.__traceback__)]
     return next((_line(*at) for at in reversed(frames) if not at[0].startswith((_TORCH, _LIBRARY))), "")
 

@@ -33,16 +33,16 @@ def typecheck(
 
     It follows arithmetic, ``torch.cat``, activations, pooling and the like through your own ``forward`` methods, and
     the layers of this library by their types. Operations, arguments and ways of calling that are not known to be
-    equivariant are refused; those that are known are tried on random fields as well. The model as a whole is tried too,
-    in float64 where it can be, with parameters as they may become, in evaluation, with all samples of a batch turned
-    and with one of them alone, and in training, with one value in place of all random ones. It is not changed.
+    equivariant are refused; those that are known are also tried on random fields. The model as a whole is tried too, if
+    possible in float64, with parameters as training may make them: in evaluation, with all samples of a batch turned
+    and with only one of them, and in training, with one value in place of all random ones. It is not changed.
 
     Args:
         model: any module, or a function of one tensor.
         in_type: the type of its input; by default the model's own ``in_type``.
         size: height and width of the input that it is run on, or depth, height and width; by default an odd size and
-            an even one, others until all strides and windows fit, and where the model compares sizes, some on which the
-            comparison comes out otherwise, up to 512 pixels or 64 voxels.
+            an even one, others until all strides and windows fit, and if the model compares sizes, some on which the
+            comparison has another result, up to 512 pixels or 64 voxels.
         batch: the number of samples in it.
 
     Returns:

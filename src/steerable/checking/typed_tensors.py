@@ -90,7 +90,7 @@ def refused_at_place(refusal: TypeError) -> EquivarianceError:
 def typed(x: Tensor, field_type: FieldType) -> TypedTensor:
     """x as a field of the given type; the values are shared.
 
-    In a model that is being checked, x is a constant, and refused unless the group leaves it as it is.
+    In a model that is being checked, x is a constant, and it is refused unless the group leaves it as it is.
 
     >>> from steerable import FieldType, dihedral
     >>> G = dihedral(4)
@@ -135,7 +135,7 @@ def _is_field(x: Tensor, field_type: FieldType) -> bool:
 
 
 def typed_result(value: Any, result: Result) -> Any:
-    """What a function returned, with its types: a tensor, or a tuple of them."""
+    """The result of a function with its types: a tensor, or a tuple of them."""
     if result is None:
         return value
     if isinstance(result, FieldType):
@@ -148,7 +148,7 @@ def typed_result(value: Any, result: Result) -> Any:
 
 
 def plain_tensors(value: Any, known: dict[int, FieldType], waiting: dict[int, Unfinished] | None = None) -> Any:
-    """The same structure with plain tensors; ``known`` learns the types of those that are fields.
+    """The same structure with plain tensors; ``known`` collects the types of those that are fields.
 
     ``waiting`` learns what has been done to those that are not fields yet, which are refused where it is not given.
     """
@@ -183,7 +183,7 @@ def _usable_type(value: TypedTensor, plain: Tensor) -> FieldType:
 
 
 def _checked(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The typed result of one call of a torch function; Refused where it is not known to be equivariant."""
+    """The typed result of one call of a torch function; Refused if it is not known to be equivariant."""
     if _on_plain_tensors():
         with torch._C.DisableTorchFunctionSubclass():
             return func(*replaced(args, _untyped), **replaced(kwargs, _untyped))
@@ -241,7 +241,7 @@ def _function_of(
 
 
 def _typed_step(value: Any, after: Unfinished) -> Any:
-    """What a step gives: a field where it is the last one. Beside it may be the places of maxima, which are not one."""
+    """The result of a step: a field if it is the last one, perhaps with the places of maxima, which are not one."""
     if isinstance(value, tuple):
         others = [None if other is None else _wrapped(other, None) for other in value[1:]]
         return type(value)([_typed_step(value[0], after), *others])
@@ -256,7 +256,7 @@ def _is_learned(tensor: Tensor) -> bool:
 
 
 def _on_plain_tensors() -> bool:
-    """Whether a model is being measured as a whole, so that the constants that it made typed are plain numbers."""
+    """Whether a model is being measured as a whole, so that constants that it made typed are plain numbers."""
     run = current_run()
     return run is not None and run.on_plain_tensors
 
@@ -287,7 +287,7 @@ def _answer(func: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: 
 
 
 def _value(func: Callable[..., Any], name: str, args: Any, kwargs: Any, known: Mapping[int, FieldType]) -> Any:
-    """What the function returns. Tensors that are not fields are copied, so that the model is not changed."""
+    """The function's result. Tensors that are not fields are copied, so that the model does not change."""
     copies: list[Tensor] = []
 
     def own(item: Any) -> Any:
@@ -317,7 +317,7 @@ def _confirm(
     value: Any,
     result: FieldType | Sequence[FieldType | None],
 ) -> None:
-    """Refuse what a rule lets pass although the values say otherwise."""
+    """Refuse a result that a rule allows although the values contradict it."""
     if isinstance(value, Tensor) and known.get(id(value), result) != result:
         raise Refused(
             f"`{name}` writes a field of type `{result}` into one of type `{known[id(value)]}`, which keeps its type. "

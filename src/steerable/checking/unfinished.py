@@ -1,8 +1,8 @@
-"""Fields on their way: stacked, with dimensions joined or exchanged, or reduced along one of them after another.
+"""Fields in intermediate forms: stacked, with dimensions joined or exchanged, or partly reduced.
 
-Such a tensor is not a field, but what is made of it may be one again: a mean over flattened pixels, a maximum over a
-stack, what attention between pixels gives. That is measured. π(g) turns fibres by ρ(g) and sends pixels to other
-places: what commutes with every ρ(g), and with permutations of the pixels, commutes with π(g) for each g.
+Such a tensor is not a field, but its further results may be fields again: a mean over flattened pixels, a maximum over
+a stack, the output of attention between pixels. That is measured. π(g) turns fibres by ρ(g) and sends pixels to other
+places: a function that commutes with every ρ(g), and with permutations of the pixels, commutes with π(g) for each g.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _FURTHER = _FIRST | frozenset(
 
 @dataclass(frozen=True)
 class Unfinished:
-    """What has been done to fields so far.
+    """The steps that have been applied to fields so far.
 
     Attributes:
         fields: the fields.
@@ -67,7 +67,7 @@ class Unfinished:
         return self.types[id(self.fields[0])]
 
     def of(self, values: Mapping[int, Tensor], earlier: dict[int, Tensor] | None = None) -> Tensor:
-        """The tensor that comes of other values of the fields; each step is taken once."""
+        """The tensor that other values of the fields would give; each step is applied once."""
         earlier = {} if earlier is None else earlier
         if id(self) not in earlier:
             earlier[id(self)] = self.make(values, earlier)
@@ -81,7 +81,7 @@ def next_step(
     function: Callable[..., Any],
     refused: EquivarianceError,
 ) -> Unfinished | None:
-    """What a call makes of fields and of what is not a field yet; None where it is not a step.
+    """The result of a call on fields and unfinished tensors; None if it is not a step.
 
     Args:
         call: the call and its value.
@@ -118,7 +118,7 @@ def _first(value: Any) -> Tensor:
 
 
 def _before(call: Call, field: Tensor, refused: EquivarianceError) -> Unfinished | None:
-    """A field before the first step; None for what is not one."""
+    """A field before the first step; None for anything that is not a field."""
     field_type = call.type_of(field)
     if field_type is None:
         return None
@@ -126,9 +126,9 @@ def _before(call: Call, field: Tensor, refused: EquivarianceError) -> Unfinished
 
 
 def _type_of(made: Unfinished, value: Tensor, name: str) -> FieldType | None:
-    """The type of what was made: that of a field, or scalars where all have other channels; None for no field.
+    """The type of the result: that of a field, or scalars if all fields have other channels; None for no field.
 
-    Refused where that is because of a capsule that does not admit the step of this name.
+    Refused if that is because of a capsule that does not admit the step of this name.
     """
     group = made.field_type.group
     is_pooled = all(n == 1 for n in value.shape[2:]) and value.ndim <= 2 + (group.axes or 2)
@@ -166,7 +166,7 @@ def _commutes(made: Unfinished, found: FieldType) -> bool:
 
 
 def _moved(x: Tensor, g: Element, field_type: FieldType, orders: Mapping[int, Tensor]) -> Tensor:
-    """One sample with ρ(g) applied to every fibre, and with its pixels in the order for so many of them."""
+    """One sample with ρ(g) applied to every fibre, and with its pixels in the order for this many of them."""
     fibres = x.reshape(x.shape[1], -1).mT
     fibres = fibres[orders[len(fibres)]] if len(fibres) in orders else fibres
     return transform(fibres, g, field_type).mT.reshape(x.shape)

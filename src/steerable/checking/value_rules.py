@@ -1,4 +1,4 @@
-"""What arithmetic and functions of single values do to field types."""
+"""The effect on field types of arithmetic and functions of single values."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def is_trivial(field_type: FieldType) -> bool:
 
 
 def keep(call: Call) -> Result:
-    """Operations that treat every value in the same linear way keep the type: copies, signs, zeros."""
+    """The type stays for operations that treat every value in the same linear way: copies, signs, zeros."""
     return call.field_type
 
 
 def untyped(call: Call) -> Result:
-    """Tensors that contain none of the field's values have no type, such as ``x.new_zeros(3)``."""
+    """No type for tensors that contain none of the field's values, such as ``x.new_zeros(3)``."""
     return None
 
 
@@ -38,7 +38,7 @@ def nonlinearity(kind: Nonlinearity) -> Rule:
 
 
 def admitted(name: str, field_type: FieldType, kind: Nonlinearity) -> FieldType:
-    """The type itself; Refused where a capsule of it does not admit this kind of nonlinearity."""
+    """The type itself; Refused if one of its capsules does not admit this kind of nonlinearity."""
     try:
         require(name, field_type, kind)
     except TypeError as error:
@@ -47,7 +47,7 @@ def admitted(name: str, field_type: FieldType, kind: Nonlinearity) -> FieldType:
 
 
 def cast(call: Call) -> Result:
-    """A change of dtype, device or memory format keeps the type; ``x.type()`` without an argument is a string."""
+    """The type stays for a change of dtype, device or memory format; ``x.type()`` without an argument is a string."""
     return call.field_type if isinstance(call.value, Tensor) else None
 
 
@@ -156,7 +156,7 @@ def _is_invariant_channel(one: FieldType, other: FieldType) -> bool:
 
 
 def _is_factor(call: Call, other: object, known: FieldType) -> bool:
-    """Whether it is one number, one per sample, as in stochastic depth, or one per scalar channel."""
+    """Whether a factor is one number, one per sample, as in stochastic depth, or one per scalar channel."""
     if is_number(other):
         return True
     if not isinstance(other, Tensor) or other.dtype == torch.bool or other.ndim > call.value.ndim:

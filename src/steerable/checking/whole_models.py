@@ -1,4 +1,4 @@
-"""A model measured as a whole, whatever it does where no operation is seen."""
+"""The measurement of a model as a whole, which also sees what happens outside known operations."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ def confirm_as_a_whole(model: Callable[[Any], Any], x: Tensor, in_type: FieldTyp
         element, mode = trial.element_that_fails(), ""
         if element is None and trial.mixes_samples():
             raise Refused(
-                "what comes out for one input depends on how another one of the batch is turned, although each is "
-                "turned by itself in use. Work on every input of a batch separately; typecheck(..., batch=1) looks at "
-                "one alone."
+                "the output for one input depends on how another input of the batch is turned, although each is turned "
+                "by itself in use. Work on every input of a batch separately; typecheck(..., batch=1) looks at one "
+                "alone."
             )
         if element is None and isinstance(model, nn.Module):
             run.in_training = True
@@ -101,7 +101,7 @@ class _Trial:
         return False
 
     def element_that_fails_in_training(self) -> str | None:
-        """As in evaluation; None as well for a model that returns something else then, or is random all the same."""
+        """The same in training; None also for a model that is random then or returns something else."""
         self._chance = _OneDraw
         try:
             element = self.element_that_fails()
@@ -140,7 +140,7 @@ class _OneDraw(TorchDispatchMode):
 
 
 class _NothingNarrow(TorchDispatchMode):
-    """A context in which what asks for a narrower dtype gets float64, so that a model computes in that throughout.
+    """A context in which every narrower dtype is replaced by float64, so that a model computes in float64 throughout.
 
     Softmaxes and norms are often computed ``x.float()``, whose rounding would pass for a small fault.
     """

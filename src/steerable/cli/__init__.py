@@ -1,7 +1,7 @@
 """The ``steerable`` command, one file for each group of commands.
 
 ``commands`` puts them together. It needs packages that come with extras, so ``main`` imports it only when the command
-is run, and where one of them is missing says which extra to install. Heavy imports (torch, Lightning) happen inside the
+is run, and says which extra to install if one of them is missing. Heavy imports (torch, Lightning) happen inside the
 commands that need them, so that help and tables appear at once.
 """
 
@@ -17,9 +17,9 @@ __all__ = ["main"]
 
 def main() -> None:
     """Run the command; a user's mistake is one line and exit code 2, a missing package one line and exit code 1."""
-    # Torch's threads meet several times in each operation. By default one that waits keeps its core busy for long, and
-    # beside other programs that is the core that the thread it waits for needs. To go to sleep at once would be
-    # slower where the cores are free. The library reads this once, when torch is loaded.
+    # Torch's threads wait for each other several times in each operation. By default a waiting thread keeps its core
+    # busy for long, and next to other programs that may be the core that the thread it waits for needs. Going to sleep
+    # at once would be slower when the cores are free. The library reads this once, when torch is loaded.
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", "10000")
     # When a program ends, Python looks for garbage among all that torch has made, which takes a second, or many on a

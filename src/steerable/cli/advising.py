@@ -25,7 +25,9 @@ HELP = {name: known.help for name, known in settings_of(RunConfig).items()}
 @app.command()
 def advise(
     dataset: Annotated[str, typer.Argument(metavar="DATASET", help=HELP["dataset"])],
-    seconds: Annotated[float, typer.Option(help="How long to look, besides reading the images.", min=5)] = 60.0,
+    seconds: Annotated[
+        float, typer.Option(help="How long to look, not counting the time to read the images.", min=5)
+    ] = 60.0,
     group_by: Annotated[str | None, typer.Option(help=HELP["group_by"])] = None,
     channels: Annotated[str | None, typer.Option(help=HELP["channels"])] = None,
     page: Annotated[str | None, typer.Option(help=HELP["page"])] = None,
@@ -34,13 +36,13 @@ def advise(
 ) -> None:
     """Look at images and recommend how to train on them.
 
-    The advice is a group, a head, augmentation, a size and a time, each with its reason. A small network learns to tell
-    images from their turned and mirrored selves. Where it can, the images have an up or a handedness, and a short trial
-    shows whether a network should be allowed to use that. Test images are not looked at.
+    The advice names a group, a head, augmentation, a size and a time, each with its reason. A small network learns to
+    tell images from their turned and mirrored copies. If it can, the images have an up or a handedness, and a short
+    trial shows whether a network should be allowed to use that. Test images are not looked at.
     """
     require("lightning", "torchmetrics", "huggingface_hub", "safetensors")
     phase = unseen if as_json else progress_bar
-    # Without a terminal, a machine that loads slowly would put a line before every message about a mistake.
+    # Without a terminal, a slow machine would print a line before every error message.
     with phase("loading PyTorch") if sys.stderr.isatty() else nullcontext():
         from steerable.training.choosing.advising import advise as found_out
         from steerable.training.choosing.defaults import configured
@@ -78,7 +80,7 @@ def print_advice(found: Mapping[str, Any]) -> None:
 
 
 def _print_poses(found: Mapping[str, Any]) -> None:
-    """How well images are told from their other poses."""
+    """Print how well images are told from their other poses."""
     poses, tilt = found["poses"], found["tilt"]
     words = {
         "a quarter turn": ("r", "r3"),
@@ -93,14 +95,14 @@ def _print_poses(found: Mapping[str, Any]) -> None:
     ]
     if tilt is not None:
         rows.append(("a tilt by 45°", tilt["told"]["tilt"]))
-    table = Table(title=f"How often {poses['images']:,} images are told from themselves after … (50 % is chance)")
-    for head in ("", "told", "95 % interval"):
+    table = Table(title=f"How often a move is noticed ({poses['images']:,} images; chance is 50 %)")
+    for head in ("", "noticed", "95 % interval"):
         table.add_column(head, justify="left" if not head else "right")
     for name, share in rows:
         table.add_row(name, f"{share['value']:.0%}", f"{share['low']:.0%} to {share['high']:.0%}")
     console.print(table)
     console.print(
-        f"Known of the pose: {poses['bits']:.1f} of {3:.1f} bits; the original is picked among all eight poses in "
-        f"{poses['picked']['value']:.0%} of cases (13 % by chance).",
+        f"The images reveal {poses['bits']:.1f} of {3:.1f} bits of their pose; the original is picked among all eight "
+        f"poses in {poses['picked']['value']:.0%} of cases (13 % by chance).",
         highlight=False,
     )

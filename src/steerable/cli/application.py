@@ -1,4 +1,4 @@
-"""The application that all commands belong to, and what they share: options, the console, how errors are shown."""
+"""The application of all commands, and what they share: options, the console, and how errors are shown."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ app = typer.Typer(
 console = Console()
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
-DataDir = Annotated[Path | None, typer.Option(help="Where the data set's files are, or are downloaded to.")]
+DataDir = Annotated[Path | None, typer.Option(help="The folder with the data set's files, or to download them to.")]
 
 
 def at_home(path: Path | None) -> Path | None:
-    """The path with ``~`` replaced, which a shell leaves as it is in ``--out=~/runs``."""
+    """The path with ``~`` replaced by the home folder; a shell does not do so in ``--out=~/runs``."""
     return None if path is None else path.expanduser()
 
 
@@ -48,7 +48,7 @@ def _existing(path: Path) -> Path:
     path = path.expanduser()
     if path.is_dir():
         return path
-    what = "is a file, expected a run folder" if path.exists() else "does not exist"
+    what = "is a file, not a run folder" if path.exists() else "does not exist"
     near = sorted(found.parent for found in path.parent.glob("*/config.json"))
     others = f" Run folders beside it: {listing(near, 5)}." if near else ""
     raise typer.BadParameter(f"`{path}` {what}.{others} `steerable train IMAGES` makes one, `runs/IMAGES` by default.")
@@ -66,7 +66,7 @@ RunFolders = Annotated[
     typer.Argument(metavar="RUNS", help="Run folders to compare.", callback=lambda paths: list(map(_existing, paths))),
 ]
 
-LONG = 2.0  # seconds after which one wonders what a command is doing
+LONG = 2.0  # seconds after which a user wonders what a command is doing
 
 # A user's mistake, or the state of the user's files; anything else is a bug and shows its traceback.
 USER_ERRORS = (ValueError, TypeError, OSError)
@@ -103,10 +103,10 @@ def run() -> None:
 
 @contextmanager
 def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
-    """A progress bar with the time, there as long as something is done; a line where there is no terminal.
+    """A progress bar with the time while something is done, or a line if there is no terminal.
 
-    What it gives is called with (done, total); until then the bar only moves. A line comes only where something takes
-    long, so that a mistake that is noticed at once stays the only line.
+    It yields a function to call with (done, total); until the first call the bar only moves. The line is printed only
+    if something takes long, so that an error that is noticed at once is the only line.
     """
     bars = Progress(
         TextColumn("{task.description}"),

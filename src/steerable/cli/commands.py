@@ -1,4 +1,4 @@
-"""All commands together: ``application`` has ``app``, the other modules add to it as they are imported."""
+"""All commands together: ``application`` has ``app``, and the other modules add to it when they are imported."""
 
 import inspect
 

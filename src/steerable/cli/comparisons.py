@@ -37,7 +37,7 @@ def print_comparison(comparison: Mapping[str, Any]) -> None:
 def recorded_comparison(
     run: Path, trained: TrainedModel, dataset: str | None, data_dir: str | None
 ) -> dict[str, Any] | None:
-    """The comparison of a run: what it has written down, or made anew for other images; None where it has none."""
+    """The comparison of a run, as recorded or computed again for other images; None if the run has none."""
     from steerable.training.requests.run_files import SUB_RUN
     from steerable.training.running.plain_contest import read_comparison
     from steerable.training.trained_networks.comparison import compare

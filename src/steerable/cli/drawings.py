@@ -22,8 +22,8 @@ def figures(
         str,
         typer.Option(
             help="The group, such as D4. For groups that turn images by angles other than 90°, such as C8, tables, "
-            "irreps and filters are drawn; for SO2 and O2 filters; for O, O_h and T also filters of volumes, as "
-            "slices; for other groups tables and irreps."
+            "irreps and filters are drawn; for SO2 and O2, filters; for O, O_h and T, also filters of volumes, as "
+            "slices; for other groups, tables and irreps."
         ),
     ] = "D4",
     formats: Annotated[
@@ -40,13 +40,13 @@ def figures(
 @app.command()
 def explore(
     host: Annotated[str, typer.Option(help="The address to listen on; 0.0.0.0 lets other machines in.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="The port to listen on; 0 for any that is free.", min=0, max=65535)] = 7860,
+    port: Annotated[int, typer.Option(help="The port to listen on; 0 chooses a free one.", min=0, max=65535)] = 7860,
     runs: Annotated[
         Path, typer.Option(help="The folder whose run folders the Model tab may open.", callback=at_home)
     ] = Path("."),
     name: Annotated[
         list[str] | None,
-        typer.Option(help="Another name by which browsers reach it, such as that of a proxy. Repeatable."),
+        typer.Option(help="Another name by which browsers reach the page, such as that of a proxy. Repeatable."),
     ] = None,
 ) -> None:
     """Serve a page to explore groups, filters and trained models.

@@ -36,13 +36,13 @@ class HeadedCommand(TyperCommand):
 def with_options(owners: Collection[type] = (), unsaid: Collection[str] = ()) -> Callable[[Command], Command]:
     """A decorator that gives a command the fields of dataclasses as options.
 
-    The fields of a parameter that is a dataclass stand in that parameter's place. They are annotated as a command's own
-    parameters are, ``Annotated[int, typer.Option(...)]``.
+    A parameter that is a dataclass is replaced by its fields, which are annotated like a command's own parameters,
+    ``Annotated[int, typer.Option(...)]``.
 
     Args:
         owners: dataclasses whose fields have settings; those that are marked as options are passed on by name, as
             ``**settings``.
-        unsaid: fields whose default depends on something else, so that the option is None where it is not given.
+        unsaid: fields whose default depends on something else, so that the option is None if it is not given.
     """
 
     def decorate(command: Command) -> Command:

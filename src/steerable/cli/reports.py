@@ -19,7 +19,7 @@ def report(
 ) -> None:
     """Write one HTML page about one or several runs.
 
-    It has their curves, accuracy and drift in every pose, confusion matrices and costs.
+    It shows their curves, accuracy and drift in every pose, confusion matrices and costs.
     """
     from steerable.atomic import check_new_file
 

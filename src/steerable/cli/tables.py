@@ -1,4 +1,4 @@
-"""``steerable types`` and ``steerable cost``: what a group offers, what a convolution or a network costs."""
+"""``steerable types`` and ``steerable cost``: the capsules of a group, and the cost of a convolution or a network."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from steerable.types.wide_plans import stage_groups
 
 __all__ = ["cost", "types"]
 
-# Field types are long. Where they would squeeze the numbers, which cut short are other numbers, they are left out.
+# Field types are long. If they would squeeze the numbers, they are left out: a number that is cut short is wrong.
 _WIDTH_FOR_TYPES = 110
 
 
@@ -38,8 +38,8 @@ def types(
 ) -> None:
     """Show the irreps and capsules of a group, and what each admits.
 
-    The last column has the nonlinearities that a capsule admits. An infinite group has infinitely many irreps and
-    capsules, of which the first are shown.
+    The last column lists the nonlinearities that a capsule admits. An infinite group has infinitely many irreps and
+    capsules; the first ones are shown.
     """
     found = group_named(group)
     rows: list[dict[str, Any]] = [
@@ -56,7 +56,7 @@ def types(
     if as_json:
         typer.echo(json.dumps({"group": found.name, "order": order, "capsules": rows}, indent=2))
         return
-    offered = f"{found.name}: infinitely many elements, and the first of its capsules"
+    offered = f"{found.name}: infinitely many elements; the first of its capsules"
     if order is not None:
         offered = f"{found.name}: {order} elements, irreps {', '.join(str(irrep) for irrep in found.irreps)}"
     table = Table(title=offered)
@@ -104,7 +104,10 @@ def cost(
     *,
     group: Annotated[
         str | None,
-        typer.Option(help="The group of both types, D4 by default; for 'wide_resnet' those of its stages, D8,D4,D1."),
+        typer.Option(
+            help="The group of both types, by default D4; for 'wide_resnet' the groups of its "
+            "stages, by default D8,D4,D1."
+        ),
     ] = None,
     kernel_size: Annotated[int, typer.Option(help="Taps along each side of the filter.", min=1, max=99)] = 3,
     network: NetworkOptions,
@@ -113,7 +116,7 @@ def cost(
 ) -> None:
     """Show what a convolution costs, or each convolution of a network.
 
-    The table has channels, parameters, parameter utilisation μ (weights per parameter) and FLOPs.
+    The table lists channels, parameters, parameter utilisation μ (weights per parameter) and FLOPs.
     """
     wide = out_type is None and in_type == "wide_resnet"
     found = stage_groups(group or "D8,D4,D1")[0] if wide else group_named(group or "D4")
@@ -162,7 +165,7 @@ def _print_costs(rows: list[dict[str, Any]], title: str) -> None:
         table.add_row(*(cells[head] for head in shown))
     page.print(table)
     if left_out:
-        page.print(f"Field types are shown where there are {_WIDTH_FOR_TYPES} columns, and by --json.")
+        page.print(f"A terminal of at least {_WIDTH_FOR_TYPES} columns also shows field types, and so does --json.")
 
 
 def _wide_costs(groups: str, size: int, network: NetworkOptions) -> list[dict[str, Any]]:
@@ -211,5 +214,5 @@ def _cost_row(name: str, in_type: FieldType, out_type: FieldType, kernel_size: i
         "size": size,
         "parameters": found.parameters,
         "utilization": found.utilization,
-        "flops": found.dense_flops,  # of the dense convolution that carries it out
+        "flops": found.dense_flops,  # of the dense convolution that computes it
     }

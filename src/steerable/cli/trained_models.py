@@ -1,4 +1,4 @@
-"""``steerable evaluate``, ``steerable predict`` and ``steerable export``: what can be done with a trained network."""
+"""``steerable evaluate``, ``steerable predict`` and ``steerable export``: commands that use a trained network."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def predict(
         ),
     ] = None,
 ) -> None:
-    """Say which class each image belongs to, or write label images.
+    """Predict the class of each image, or write label images.
 
     The most probable class and all probabilities are printed, or written to the file --csv. A network for segmentation
     writes a label image for each image, of any size, into the folder --out; if it is killed, the same command continues
@@ -105,7 +105,7 @@ def predict(
 
 
 def _say_left_out(images: Path, done: Sequence[object], skipped: Sequence[tuple[str, str]]) -> None:
-    """Name the files that could not be read; ValueError where there were no others."""
+    """Name the files that could not be read, and raise a ValueError if there were no others."""
     from steerable.data.files import named
 
     if not done:
@@ -137,7 +137,7 @@ def _as_table(predictions: Sequence[Prediction], classes: Sequence[str]) -> str:
 
 
 def _segment(trained: TrainedSegmenter, images: Path, out: Path | None, tile: int | None, *, refused: str) -> None:
-    """Write label images; ``refused`` is an option that is for classes of images."""
+    """Write label images; ``refused`` is a given option that only networks that classify images have."""
     if refused:
         raise ValueError(f"{refused} is for networks that classify images, and this one segments them. Leave it out.")
     if out is None:
@@ -151,7 +151,7 @@ def _segment(trained: TrainedSegmenter, images: Path, out: Path | None, tile: in
 
 
 def _legend(trained: TrainedSegmenter) -> list[str]:
-    """Which number stands for which class."""
+    """The number in a mask that stands for each class, and the class."""
     from steerable.data.mask_files import label_name
 
     pairs = zip(trained.mask_values, trained.classes, strict=True)
@@ -184,7 +184,7 @@ def export(
     The ONNX file takes images (batch, channels, size, size), already cut to a square and resized, or volumes, cut to a
     cube, and gives the scores and probabilities of the classes. A network for segmentation takes images of any height
     and width. The images are uint8, or float32 counts if the network was trained on images of more than 8 bits. The
-    file's metadata name the classes, the size, the channels and what the pixels are.
+    file's metadata give the classes, the size, the channels and the kind of pixels.
     """
     if onnx is None and safetensors is None:
         raise ValueError("nothing to export: give --onnx FILE, --safetensors FOLDER, or both.")
@@ -225,7 +225,7 @@ def print_results(results: dict[str, Any], as_json: bool, page: Path | None) -> 
     title = f"{results['model']['name']} on {results['dataset']}: {results['parameters']:,} parameters"
     table = Table(title=Text(title))  # a folder's name is not markup
     poses = results["poses"]
-    # Of pixels, where the network says something of each.
+    # Figures of pixels, if the network answers for each of them.
     names = {"dice": "Dice", "iou": "IoU", "average_precision": "mean average precision"}
     overlaps = [figure for figure in names if poses.get(figure)]
     for head in ("pose", "accuracy", *(names[figure] for figure in overlaps), "drift of the scores"):
@@ -264,7 +264,7 @@ def _turned_table(accuracy: dict[str, float], drift: dict[str, float]) -> Table:
 
 
 def _print_figures(results: dict[str, Any]) -> None:
-    """Figures in which every class counts alike, and how many images the poses were tried on."""
+    """Print figures in which every class counts alike, and on how many images the poses were tested."""
     poses = results["poses"]
     count = sum(map(sum, poses["confusion"]))
     if "macro_f1" in results:  # runs of earlier versions have none

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["train"]
 
 BY_DATA = ("parameters", "minutes", "validation", "patience", "task", "volumes", "orientation")
-"""Settings whose default depends on the data set: the help texts say how."""
+"""Settings whose default depends on the data set, as their help texts say."""
 
 Dataset = Annotated[str, typer.Argument(metavar="DATASET", help=settings_of(RunConfig)["dataset"].help)]
 
@@ -49,7 +49,10 @@ def _plan_in(path: Path | None) -> Path | None:
 
 Out = Annotated[
     Path | None,
-    typer.Option(help="The run folder; an interrupted run in it is resumed. By default runs/NAME.", callback=at_home),
+    typer.Option(
+        help="The run folder; if it holds an interrupted run, that run is resumed. By default runs/NAME.",
+        callback=at_home,
+    ),
 ]
 PlanFile = Annotated[
     Path | None,
@@ -64,7 +67,7 @@ NETWORKS = "; ".join(f"to {task}, {one_of(models)}" for task, models in TRAINED.
 
 @dataclass(frozen=True)
 class ModelAndRecipe:
-    """What is trained, and how, as the command line says it."""
+    """The options that choose the network and its recipe."""
 
     model: Annotated[
         str | None,
@@ -76,9 +79,9 @@ class ModelAndRecipe:
     group: Annotated[
         str | None,
         typer.Option(
-            help="Which moves should make no difference: C4 (turns by 90°), D4 (these and mirror images, the default), "
-            "C8 and D8 (by 45°), SO2 (any angle), … For wide_resnet one per stage, such as D8,D4,D1. For volumes O "
-            "(the default), O_h, or C4 and D4 about z.",
+            help="The moves that should make no difference: C4 (turns by 90°), D4 (these and mirror images, the "
+            "default), C8 and D8 (by 45°), SO2 (any angle), … For wide_resnet one group per stage, such as D8,D4,D1. "
+            "For volumes O (the default), O_h, or C4 and D4 about z.",
             rich_help_panel="Network and recipe",
         ),
     ] = None
@@ -95,9 +98,9 @@ class ModelAndRecipe:
     recipe: Annotated[
         str | None,
         typer.Option(
-            help=f"{', '.join(recipe_names())}, or a .toml file of your own. By default "
-            f"{RECIPES_OF_OWN_IMAGES['classify']} for a folder or .csv, {RECIPES_OF_OWN_IMAGES['segment']} with masks, "
-            f"else {KNOWN_DATA_RECIPE}.",
+            help=f"How to train: {', '.join(recipe_names())}, or a .toml file of your own. By default "
+            f"`{RECIPES_OF_OWN_IMAGES['classify']}` for a folder or .csv, `{RECIPES_OF_OWN_IMAGES['segment']}` if it "
+            f"has masks, and `{KNOWN_DATA_RECIPE}` for a data set with a name.",
             rich_help_panel="Network and recipe",
         ),
     ] = None
@@ -105,13 +108,13 @@ class ModelAndRecipe:
 
 @dataclass(frozen=True)
 class Besides:
-    """What is done besides the training, as the command line says it."""
+    """The options for what is done besides the training."""
 
     compare: Annotated[
         str | None,
         typer.Option(
-            help="`plain` also trains a plain network with as many parameters for as long, shows it every turn and "
-            "mirror image, and compares the two on the test images. A finished run is not trained again."
+            help="`plain` also trains a plain network with as many parameters for as long, on every turn and mirror "
+            "image, and compares the two on the test images. A finished run is not trained again."
         ),
     ] = None
     advise: Annotated[
@@ -119,7 +122,7 @@ class Besides:
         typer.Option(
             "--advise",
             help="First look at the images as `steerable advise` does, and choose group, head, turns and mirror images "
-            "by what is found. A resumed run keeps the choice.",
+            "accordingly. A resumed run keeps the choice.",
         ),
     ] = False
 
@@ -142,13 +145,13 @@ def train(
     `masks`. The command writes a run folder with the model, curves, checkpoints, results and a report.
     """
     started = time.monotonic()  # before torch is imported, which takes seconds
-    # What is needed at the end of a run, to save the network and to draw the report, is missed at once.
+    # Packages that are needed only at the end of a run, to save the network and draw the report, are checked here too.
     require("lightning", "torchmetrics", "huggingface_hub", "safetensors", "matplotlib")
     said = {name: value for name, value in settings.items() if _is_said(context, name)}
     said["progress"] = settings["progress"] and not as_json
     speaks = os.environ.get("LOCAL_RANK", "0") == "0"  # with DDP, one process speaks for all
     phase = progress_bar if said["progress"] and speaks else unseen
-    # Without a terminal, a machine that loads slowly would put a line before every message about a mistake.
+    # Without a terminal, a slow machine would print a line before every error message.
     with phase("loading PyTorch") if sys.stderr.isatty() else nullcontext():
         from steerable.reporting.report import write_report
         from steerable.training.choosing.advised_runs import advised
@@ -195,9 +198,9 @@ def _silence_greetings() -> None:
 
 
 def _tell_first(tell: Callable[[str], None], config: RunConfig, besides: Besides, volumes: str | None) -> None:
-    """What is worth knowing before anything is read; ``volumes`` is a folder that was found to hold some."""
+    """Say what is worth knowing before anything is read; ``volumes`` is a folder that was found to hold volumes."""
     if volumes is not None:
-        tell(f"{volumes} holds volumes; --no-volumes reads its files as images.")
+        tell(f"{volumes} holds volumes; --no-volumes would read its files as images.")
     if besides.compare is None:
         return
     networks = "Two networks are trained one after the other"
@@ -209,17 +212,17 @@ def _tell_first(tell: Callable[[str], None], config: RunConfig, besides: Besides
 
 
 def _tell_next(tell: Callable[[str], None], results: dict[str, Any], config: RunConfig, folder: Path) -> None:
-    """What can be done with the run that has ended."""
+    """Say what can be done with a run that has ended."""
     if results.get("stopped") or results.get("comparison", {}) is None:
         where = f"in epoch {results['epochs']}" if results.get("stopped") else "while the plain network was trained"
-        tell(f"The run was stopped {where}. The same command goes on with the training.")
+        tell(f"The run was stopped {where}. The same command continues the training.")
     labels = " --out LABELS" if config.task == "segment" else ""
     run = shlex.quote(str(folder))
     tell(f"Next: steerable predict {run} IMAGES{labels}, steerable export {run} --onnx model.onnx")
 
 
 def _request(dataset: str, network: ModelAndRecipe, followed: Plan | None, said: dict[str, Any]) -> RunConfig:
-    """What the user says, which with a plan is what the plan's user said, unless it is said again."""
+    """The user's request; with a plan, the plan's request with the user's changes."""
     from steerable.training.choosing.defaults import configured, repeated
 
     changes = {name: said[name] for name in settings_of(Recipe) if name in said}
@@ -235,16 +238,18 @@ def _request(dataset: str, network: ModelAndRecipe, followed: Plan | None, said:
 
 
 def _check_besides(besides: Besides, config: RunConfig, network: ModelAndRecipe, followed: Plan | None) -> None:
-    """Refused before any image is read."""
+    """Refuse options that contradict each other before any image is read."""
     given = {name for name in ("model", "group") if getattr(network, name) is not None}
     given |= {name for name in ("group", "head", "stream") if name in _model_options(network.option or [])}
     given |= {"from"} if config.start is not None else set()
     given |= {"plan"} if followed is not None else set()
     if besides.advise and given:
         said = f"--{min(given)}"
-        raise ValueError(f"--advise chooses the network by the images, and {said} says it. Leave one of the two out.")
+        raise ValueError(
+            f"--advise chooses the network from the images, and {said} gives it. Leave one of the two out."
+        )
     if besides.compare not in (None, "plain"):
-        raise ValueError(f"a network is compared with a plain one, --compare plain; got {besides.compare!r}.")
+        raise ValueError(f"a network can only be compared with a plain one, --compare plain; got {besides.compare!r}.")
     if besides.compare is not None:
         from steerable.training.running.plain_contest import check_comparable
 
@@ -258,9 +263,7 @@ def _with_group(name: str | None, group: str, options: dict[str, Any]) -> dict[s
     if entry is not None and key not in entry.options:
         others = models_for(entry.task)
         steerable = one_of(other for other in others if {"group", "groups"} & others[other].options.keys())
-        raise ValueError(
-            f"--group {group} is for steerable networks, and {name} has no group. Use --model {steerable}."
-        )
+        raise ValueError(f"--group {group} is for steerable networks, and {name} is not one. Use --model {steerable}.")
     if options.get(key, group) != group:
         raise ValueError(f"--group {group} and -m {key}={options[key]} say different groups. Give one of them.")
     return {**options, key: group}
@@ -272,9 +275,9 @@ def _is_said(context: typer.Context, name: str) -> bool:
 
 
 def _default_folder(config: RunConfig, advised: dict[str, Any] | None = None) -> Path:
-    """runs/NAME, or runs/NAME-2 and so on where others are taken by runs with other settings.
+    """runs/NAME, or runs/NAME-2 and so on if the earlier ones belong to runs with other settings.
 
-    For a run that is advised by its images, ``advised`` is what the user has said; others have no advice in them.
+    For a run with ``--advise``, ``advised`` is what the user said; for other runs it is None.
     """
     from steerable.data.datasets import DATASETS
     from steerable.data.files import source_name
@@ -302,6 +305,6 @@ def _model_options(texts: list[str]) -> dict[str, Any]:
             raise ValueError(f"a model's option is written key=value, such as copies=4; got {text!r}.")
         try:
             options[key] = json.loads(value)
-        except (ValueError, RecursionError):  # a number of thousands of digits, brackets in brackets
+        except (ValueError, RecursionError):  # a number of thousands of digits, deeply nested brackets
             options[key] = value
     return options

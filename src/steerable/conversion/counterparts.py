@@ -49,7 +49,7 @@ class Surroundings:
 
 @dataclass(frozen=True)
 class Counterpart:
-    """How layers of one sort are replaced.
+    """The way in which layers of one sort are replaced.
 
     Attributes:
         make: the layer in place of a plain one, with a note where there is something to say.
@@ -84,7 +84,7 @@ def _on_channels(plain: Any, around: Surroundings) -> nn.Module:
     others = [capsule for capsule, _ in around.field_type.terms if not capsule.admits("pointwise")]
     if others and isinstance(plain, nn.PReLU):
         raise NoCounterpart(
-            f"capsule `{others[0]}` takes odd functions only, and nn.PReLU() is odd at slope 1 alone, where it does "
+            f"capsule `{others[0]}` takes only odd functions, and nn.PReLU() is odd only at slope 1, where it does "
             "nothing. Use nn.Tanh() or nn.Softsign(), or a mix of permutations such as mix='regular'."
         )
     return (snn.Odd if others else snn.Pointwise)(around.field_type, function)

@@ -60,7 +60,7 @@ class CapsuleScale(snn.EquivariantModule):
 
 
 class TrainingFactor(snn.EquivariantModule):
-    """In training, x times a factor for each sample, as stochastic depth draws it; x itself in evaluation.
+    """In training, x times a factor for each sample, as in stochastic depth; in evaluation, x itself.
 
     The factor sees the number of samples and nothing else of x, so that it is the same for a transformed x.
 

@@ -7,7 +7,7 @@ sizes, and takes every second pixel on odd ones.
 
 With ``ceil_mode`` there is one output more where pixels are left over: the last window hangs over the border by
 h = -(n + 2p - k) mod s pixels. Here it hangs over both sides by ⌈h/2⌉, and all windows grow by h mod 2: again as many
-outputs as torch's, and symmetric. Pixels beyond the border count for nothing.
+outputs as torch's, and symmetric. Pixels beyond the border do not count.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class FittedPool(WindowPool):
         return tuple(k + e if grows else k for k, e, grows in zip(self.kernel_size, extra, self.grows, strict=True))
 
     def border(self, x: Tensor) -> list[int]:
-        """(left, right, top, bottom, …): by how much windows hang over the padded field with ``ceil_mode``."""
+        """(left, right, top, bottom, …): how far windows extend beyond the padded field with ``ceil_mode``."""
         sides = [
             [(h + 1) // 2, (h + 1) // 2] if grows else [0, h]
             for h, grows in zip(self._hanging(x), self.grows, strict=True)

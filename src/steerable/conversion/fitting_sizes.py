@@ -1,4 +1,4 @@
-"""Layers that bring one field to the size of another, as a decoder does with what it joins."""
+"""Layers that bring one field to the size of another, as decoders do before they join them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class FittedTo(snn.EquivariantModule):
         raise NotImplementedError
 
     def reason(self, sizes: Sequence[tuple[int, int]]) -> str:
-        """What a warning says of sizes that do not fit, from "where" on."""
+        """The part of a warning about sizes that do not fit, from "where" on."""
         raise NotImplementedError
 
     def wanted(self, x: Tensor, like: Tensor) -> list[int]:

@@ -1,4 +1,4 @@
-"""Reading what a ``forward`` does between its layers: sums, products, concatenation, means over pixels."""
+"""The functions that a ``forward`` calls between its layers: sums, products, concatenation, means over pixels."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _LAYOUTS = ("mean over pixels", "maximum over pixels", "reshape", "permutation",
 
 
 def read_function(analysis: GraphAnalysis, call: PlainCall) -> None:
-    """Record what a function or method does; NoCounterpart where nothing equivariant does the same."""
+    """Record the effect of a function or method; NoCounterpart if nothing equivariant does the same."""
     if is_about_sizes(analysis, call):
         analysis.from_sizes.add(call.node)
     elif is_weight(analysis, call.source) and call.becomes not in _ARITHMETIC:
@@ -48,7 +48,8 @@ def _read_arithmetic(analysis: GraphAnalysis, call: PlainCall) -> None:
     fields = [operand for operand in operands if isinstance(operand, fx.Node) and operand in analysis.signals]
     if quotient and operands[1] in fields:
         raise NoCounterpart(
-            "division by a field enlarges rounding where the field is near zero. Multiply by a sigmoid, for instance."
+            "division by a field amplifies rounding errors where the field is near zero. Multiply by a sigmoid, for "
+            "instance."
         )
     if product and len(fields) == 1:
         other = operands[1 - operands.index(fields[0])]
@@ -65,7 +66,7 @@ def _read_arithmetic(analysis: GraphAnalysis, call: PlainCall) -> None:
 
 
 def _out_of_place(call: PlainCall) -> Callable[..., Any]:
-    """The same operation with a new tensor as its result: autograd and the rest of the network see the same values.
+    """The same operation with a new tensor as its result; autograd and the rest of the network see the same values.
 
     torch's functions take alpha=..., Python's operators a number first.
     """

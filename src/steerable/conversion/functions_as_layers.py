@@ -36,7 +36,7 @@ class FunctionLayer(nn.Module):
 
 
 def as_layer(call: PlainCall) -> nn.Module:
-    """The module that does what a function or method does; NoCounterpart where there is none."""
+    """The module that does the same as a function or method; NoCounterpart if there is none."""
     operation = call.operation
     if operation is None or not (operation.layers or operation.becomes == "activation"):
         raise NoCounterpart(_NOT_KNOWN)

@@ -1,4 +1,4 @@
-"""What is known of each tensor of the plain network, while its graph is read call by call."""
+"""The facts about each tensor of the plain network, collected while its graph is read call by call."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Signal:
 
 @dataclass(frozen=True)
 class Weight:
-    """A tensor of the network's own, perhaps reshaped: its path, whether it is learned, and what it holds."""
+    """A tensor of the network's own, perhaps reshaped: its path, whether it is learned, and its values."""
 
     path: str
     learned: bool
@@ -70,7 +70,7 @@ class Weight:
 
 @dataclass
 class GraphAnalysis:
-    """What has been found out so far; it grows while the graph is read.
+    """The facts that have been found so far; they grow while the graph is read.
 
     Attributes:
         pools_head: whether a map that is flattened into a linear layer may be pooled instead.
@@ -102,9 +102,9 @@ class GraphAnalysis:
     _paths: dict[str, str] = field(default_factory=dict)
 
     def tensor(self, value: object, *forms: Form) -> Signal:
-        """The signal of an argument that must be a field; others only where ``forms`` has them.
+        """The signal of an argument that must be a field; in other forms only if ``forms`` has them.
 
-        NoCounterpart where it is something else.
+        NoCounterpart if it is something else.
         """
         if isinstance(value, fx.Node) and value in self.weights:
             raise NoCounterpart(
@@ -227,7 +227,7 @@ class GraphAnalysis:
         self.signals[node] = signal
 
     def source(self, node: fx.Node) -> fx.Node:
-        """The call that computes what a call passes on."""
+        """The call that computes the tensor that a call passes on."""
         return self.aliases.get(node, node)
 
     def named(self, call: PlainCall, name: str) -> PlainCall:
@@ -235,7 +235,7 @@ class GraphAnalysis:
         return dataclasses.replace(call, path=self._free_path(call.scope, name))
 
     def named_by_weight(self, call: PlainCall, weight: Weight, name: str = "") -> PlainCall:
-        """The call with the path of what is made for a weight, which is the same for all calls that take the weight."""
+        """The call with the path of the layer made for a weight, the same for all calls with the weight."""
         if weight.path not in self._paths:
             scope, _, last = path_below_root(weight.path).rpartition(".")
             self._paths[weight.path] = self._free_path(scope, name or last)

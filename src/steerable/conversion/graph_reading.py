@@ -1,4 +1,4 @@
-"""The plain network, read call by call: what has to be replaced, and which tensors share a type."""
+"""The plain network, read call by call: the parts to replace, and the tensors that share a type."""
 
 from __future__ import annotations
 
@@ -109,9 +109,9 @@ def _passes_on(call: PlainCall) -> bool:
 
 
 def _write(node: fx.Node, into: fx.Node, unread: set[fx.Node], memory: dict[fx.Node, fx.Node]) -> None:
-    """Give later calls that take the first argument of a call its result, which was written into it.
+    """Replace the first argument of a call by its result in later calls, because it was written into.
 
-    NoCounterpart where the same memory is used later under another name.
+    NoCounterpart if the same memory is used later under another name.
 
     Args:
         node: the call.
@@ -140,7 +140,7 @@ def _is_change(analysis: GraphAnalysis, call: PlainCall) -> bool:
 
 
 def _check_training(analysis: GraphAnalysis, steps: Sequence[Step], claims: Iterable[tuple[fx.Node, fx.Node]]) -> None:
-    """Refuse what is done in training only, unless evaluation leaves it out, as it does dropout and random factors."""
+    """Refuse what is done in training only, unless it is dropout or a random factor, which evaluation leaves out."""
     for step in steps:
         if "only_in_training" in step.call.node.meta and not step.rests:
             raise refusal(

@@ -1,4 +1,4 @@
-"""Reading the layers of the plain network: what goes in, what comes out, and how the counterpart is made."""
+"""The layers of the plain network: their inputs, their outputs, and their counterparts."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _REASONS: dict[str, str] = {
 
 
 def read_layer(analysis: GraphAnalysis, call: PlainCall) -> None:
-    """Record the counterpart of one layer, ``call.plain``; NoCounterpart where it has none."""
+    """Record the counterpart of one layer, ``call.plain``; NoCounterpart if it has none."""
     plain: Any = call.plain
     if isinstance(plain, EquivariantModule):
         raise NoCounterpart("it is steerable already. Convert a network of torch's own layers.")
@@ -152,7 +152,7 @@ def _read_with_counterpart(analysis: GraphAnalysis, call: PlainCall) -> None:
 
 
 def _features(plain: Any, channels_at_the_end: bool) -> int:
-    """The channels that a norm is made for; 0 for other layers, and for an instance norm that takes any number."""
+    """The number of channels of a norm; 0 for other layers, and for an instance norm of any number."""
     if isinstance(plain, nn.LayerNorm) and channels_at_the_end:
         if len(plain.normalized_shape) != 1:
             raise NoCounterpart(
@@ -196,7 +196,7 @@ def _check_channels(signal: Signal, wanted: int) -> None:
     if not signal.variable.has_channels(wanted):
         raise NoCounterpart(
             f"it takes {wanted} channels but gets {signal.variable.channels or 'an unknown number'}. Correct the plain "
-            "network, or give in_channels=... where the image's channels cannot be seen."
+            "network, or give in_channels=... if the image's channels cannot be seen."
         )
 
 

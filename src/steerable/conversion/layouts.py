@@ -1,4 +1,4 @@
-"""Reading what moves, joins or reduces dimensions: such calls are known by what they make of random numbers.
+"""Calls that move, join or reduce dimensions, recognised by their effect on random numbers.
 
 ``x.mean((2, 3))``, ``x.flatten(2).mean(-1)`` and ``x.mean(3).mean(2)`` give the same numbers, and so do the many ways
 to make a vector of a map of one pixel, to make a map of a vector, and to move the channels to the end and back.
@@ -33,7 +33,7 @@ _KINDS: dict[str, Callable[..., Tensor]] = {"Avg": torch.mean, "Max": torch.amax
 
 
 def read_layout(analysis: GraphAnalysis, call: PlainCall) -> None:
-    """Record what a call makes of a field, together with calls before it; NoCounterpart where that is not known.
+    """Record the effect of a call on a field, together with earlier calls; NoCounterpart if it is unknown.
 
     What is not known yet may become so by further calls, where it leaves samples and channels in their places.
     """
@@ -77,7 +77,7 @@ def read_layout(analysis: GraphAnalysis, call: PlainCall) -> None:
 
 
 def _tried(made: Callable[[Tensor, int], Any], shape: tuple[int, ...], trial: int) -> tuple[Tensor, Any]:
-    """Random numbers and what is made of them; None where they have the wrong shape for that."""
+    """Random numbers and the call's result for them; None if they have the wrong shape."""
     x = torch.randn(shape, dtype=torch.float64, generator=torch.Generator().manual_seed(trial), device="cpu")
     try:
         return x, made(x, trial)
@@ -98,7 +98,7 @@ def _keeps_samples_and_channels(x: Tensor, y: Any) -> bool:
 
 
 def _name(analysis: GraphAnalysis, form: Form, pairs: Sequence[tuple[Tensor, Any]]) -> str:
-    """What was made of all fields of a form; "" where it is not known."""
+    """The name of what was made of all fields of a form; "" if it is unknown."""
     common = [
         [
             name
@@ -111,7 +111,7 @@ def _name(analysis: GraphAnalysis, form: Form, pairs: Sequence[tuple[Tensor, Any
 
 
 def _known(analysis: GraphAnalysis, form: Form, x: Tensor) -> Mapping[str, Tensor]:
-    """What may be made of a field, by its name; what is named first is preferred."""
+    """The things that may be made of a field, by name; the first ones are preferred."""
     if form == "last":
         return {"same": x, "map": x.permute(analysis.channels_back)}
     if form in ("vector", "flat"):
@@ -179,7 +179,7 @@ def _is_head(analysis: GraphAnalysis, field: Signal, call: PlainCall) -> bool:
 
 
 def _reason(analysis: GraphAnalysis, call: PlainCall, field: Signal) -> str:
-    """Why it is not known what a call makes of a field, and what to write instead."""
+    """The reason why the effect of a call on a field is unknown, and what to write instead."""
     if call.name == "getattr":
         return "only what `max` returns has values. Take the tensor itself."
     if call.becomes.endswith("pooling"):

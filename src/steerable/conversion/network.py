@@ -25,7 +25,7 @@ class Converted(snn.EquivariantModule):
     Attributes:
         net: the network, with every counterpart at the path of the module that it replaces; ``net.code`` shows it.
         report: what was replaced.
-        request: the arguments of ``convert``, as text and numbers; None where they cannot be written down.
+        request: the arguments of ``convert``, as text and numbers; None if they cannot be written down.
         plain_name: the class of the plain network.
     """
 

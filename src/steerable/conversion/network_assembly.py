@@ -1,4 +1,4 @@
-"""The converted network put together, once every type variable has a value, and what each part replaced, in words."""
+"""The converted network put together, once every type variable has a value, and a report of each replacement."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SCALARS = "scalars only, since it is added to the output; out_type=... lets the
 
 
 def assembled(plan: ConversionPlan, widths: Widths) -> tuple[fx.GraphModule, tuple[ReportRow, ...]]:
-    """The network with fresh weights, and what was replaced by what; ConversionError where a layer refuses its type.
+    """The network with fresh weights, and its replacements; ConversionError if a layer refuses its type.
 
     Each call of its graph knows its field type, in ``meta``.
     """
@@ -63,7 +63,7 @@ def assembled(plan: ConversionPlan, widths: Widths) -> tuple[fx.GraphModule, tup
 
 
 def _start_small(module: nn.Module) -> None:
-    """Draw the weights of a layer that gives the scores such that they begin about as small as torch's own would.
+    """Draw the weights of a layer that gives the scores, so that they begin about as small as torch's own.
 
     torch's layers have the gain 1/√3, He's rule √2. Behind a mean over pixels the d channels of a regular capsule are
     alike, and add up to √d times as much.
@@ -143,6 +143,6 @@ def _name(module: nn.Module) -> str:
 
 
 def _rounding(step: Step, after: FieldType) -> str:
-    """What to say of a number of channels that is not the plain network's; "" where it is."""
+    """A note on a number of channels that differs from the plain network's; "" if it does not."""
     plain = step.after.channels
     return f"{plain} channels became {after.channels}" if step.mixes and after.channels != plain else ""

@@ -1,4 +1,4 @@
-"""Reading the network's own tensors that a ``forward`` uses: learned scales."""
+"""The network's own tensors that a ``forward`` uses: learned scales."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["is_weight", "read_reshaped_weight", "read_scale"]
 
 
 def is_weight(analysis: GraphAnalysis, value: object) -> bool:
-    """Whether it is one of the network's own tensors."""
+    """Whether an argument is one of the network's own tensors."""
     return isinstance(value, fx.Node) and value in analysis.weights
 
 

@@ -1,13 +1,13 @@
-"""``convert``: from a plain network to its steerable counterpart.
+"""``convert``: the way from a plain network to its steerable counterpart.
 
-The plain network is followed with torch.fx, so that a custom ``forward``, residual sums, ``torch.cat`` and
-functions such as ``F.relu`` are fine. Every layer is replaced by that of ``steerable.nn``; the image is made of
-scalars, what is in between of copies of a mix of capsules, and the output of invariant scalars.
+The plain network is followed with torch.fx, so that a custom ``forward``, residual sums, ``torch.cat`` and functions
+such as ``F.relu`` are fine. Every layer is replaced by its counterpart in ``steerable.nn``; the image consists of
+scalars, hidden layers of copies of a mix of capsules, and the output of invariant scalars.
 
-What changes besides the types is in the report: channels are rounded to whole copies of the mix; layers of stride 2
-that are off centre on some sizes are brought into an exact form (a convolution of stride 1 and a mean over 2×2 pixels,
-which costs four times as much there; a pooling window that grows by one where needed); groups of channels become groups
-of capsules; flattening a 1×1 map becomes a mean over pixels.
+The report lists what else changes besides the types: channels are rounded to whole copies of the mix; layers of stride
+2 that are off centre on some sizes are brought into an exact form (a convolution of stride 1 and a mean over 2×2
+pixels, which costs four times as much there; a pooling window that grows by one where needed); groups of channels
+become groups of capsules; flattening a 1×1 map becomes a mean over pixels.
 
 >>> plain = nn.Sequential(nn.Conv2d(3, 16, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(16, 5))
 >>> print(convert(plain, "D4").report)
@@ -74,9 +74,9 @@ def convert(
 ) -> Converted:
     """The steerable counterpart of an ordinary network: same layout, new weights, exactly equivariant.
 
-    ``model`` is not changed. The weights are freshly drawn: the counterpart has to be trained, since it does not
-    compute what ``model`` computes. Pretrained weights are not carried over, and a warning says so where ``model``
-    has been trained. What was replaced is in ``report``. ``steerable.models.save_converted`` saves the network.
+    ``model`` is not changed. The weights are new and random: the counterpart has to be trained, since it does not
+    compute what ``model`` computes. Pretrained weights are not carried over; if ``model`` has been trained, a warning
+    says so. ``report`` lists what was replaced. ``steerable.models.save_converted`` saves the network.
 
     Args:
         model: convolutions, linear layers, norms, pointwise functions, pooling, dropout, upsampling, sums, products,
@@ -84,7 +84,7 @@ def convert(
         group: the group, or its name, such as ``"D4"`` for images and ``"O"`` for volumes. One that turns them by other
             angles than 90°, such as C8 or D8, gives a network that is exact for the part of the group that the grid
             carries.
-        match: ``"channels"`` keeps the number of channels and so, about, the cost of a step, with fewer parameters;
+        match: ``"channels"`` keeps the number of channels and so roughly the cost of a step, with fewer parameters;
             ``"parameters"`` widens all hidden layers until there are about as many parameters, and a step costs more.
         mix: the capsules of hidden layers as text, such as ``"regular + qm"``, or a function from a number of channels
             to a field type. Copies of ``regular`` and other permutations admit every pointwise activation.
@@ -92,7 +92,7 @@ def convert(
             exact on odd sizes.
         head: ``"keep"`` refuses a network that flattens several pixels into a linear layer, as VGG and AlexNet do;
             ``"pool"`` gives that layer the mean over all pixels instead.
-        in_channels: the number of channels of the image, where no layer shows it.
+        in_channels: the number of channels of the image, if no layer shows it.
         out_type: the type of the output, or its text, in place of invariant scalars; it has as many channels.
 
     Returns:
@@ -124,7 +124,7 @@ def convert(
 
 
 def _request(group: Group, match: Match, mix: Mix, *rest: Any) -> dict[str, Any] | None:
-    """The arguments of ``convert`` as a file can hold them; None where one is a function or a group of one's own."""
+    """The arguments of ``convert`` as a file can hold them; None if one is a function or a group without a name."""
     names = ("downsampling", "head", "in_channels", "out_type")
     asked = {"group": group.name, "match": match, "mix": mix, **dict(zip(names, rest, strict=True))}
     asked["out_type"] = None if asked["out_type"] is None else str(asked["out_type"])
@@ -132,7 +132,7 @@ def _request(group: Group, match: Match, mix: Mix, *rest: Any) -> dict[str, Any]
 
 
 def _warn_if_trained(model: nn.Module) -> None:
-    """Warn where a batch norm has seen images: a network that was just built has means of zero."""
+    """Warn if a batch norm has seen images; in a network that was just built, its means are zero."""
     means = (getattr(module, "running_mean", None) for module in model.modules())
     if any(mean is not None and not mean.is_meta and bool(mean.detach().any()) for mean in means):
         text = f"{NEW_WEIGHTS} {type(model).__name__} has been trained, and its counterpart has not."
@@ -157,10 +157,10 @@ def _check_options(chosen: dict[str, str], in_channels: int | None) -> None:
     known = {"match": get_args(Match), "downsampling": get_args(Downsampling), "head": get_args(Head)}
     for name, value in chosen.items():
         if value not in known[name]:
-            raise ValueError(f"{name} is one of {', '.join(known[name])}; got {value!r}.")
+            raise ValueError(f"{name} must be one of {', '.join(known[name])}; got {value!r}.")
     counts = isinstance(in_channels, int) and not isinstance(in_channels, bool) and in_channels >= 1
     if in_channels is not None and not counts:
-        raise ValueError(f"in_channels is a whole number ≥ 1, got {in_channels!r}.")
+        raise ValueError(f"in_channels must be a whole number ≥ 1, got {in_channels!r}.")
 
 
 def _known_type(out_type: FieldType | str | None, group: Group) -> FieldType | None:
@@ -174,7 +174,7 @@ def _known_type(out_type: FieldType | str | None, group: Group) -> FieldType | N
 
 
 def _width_factor(plan: ConversionPlan, widths: Widths, model: nn.Module, match: Match) -> float:
-    """What the plain network's hidden channels are multiplied by."""
+    """The factor by which the plain network's hidden channels are multiplied."""
     if match == "channels":
         return 1.0
 
@@ -187,7 +187,7 @@ def _width_factor(plan: ConversionPlan, widths: Widths, model: nn.Module, match:
 
 
 def _in_the_manner_of(model: nn.Module, converted: Converted) -> Converted:
-    """The converted network in the dtype, on the device and in the mode of the plain one."""
+    """The converted network with the dtype, the device and the mode of the plain one."""
     like = next((t for t in (*model.parameters(), *model.buffers()) if t.is_floating_point()), None)
     if like is not None:
         converted.to(like.device, like.dtype)

@@ -1,4 +1,4 @@
-"""A call of the plain network: what is called, with which arguments, and what it is called in messages."""
+"""A call of the plain network: its function, its arguments, and its name in messages."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class PlainCall:
     Attributes:
         node: the call in the graph of the plain network.
         place: what it is called in messages.
-        operation: its row in the table of operations; None where it has none.
+        operation: its row in the table of operations; None if it has none.
         plain: the module that is called, or the one that does what a function does; None for other functions.
         path: where that module is, or where the counterpart of a function will be.
     """
@@ -43,7 +43,7 @@ class PlainCall:
 
     @property
     def becomes(self) -> str:
-        """How it is followed, by the table of operations; "" where it is not known."""
+        """The rule by which it is followed, from the table of operations; "" if it is unknown."""
         return self.operation.becomes if self.operation is not None else ""
 
     @property
@@ -99,7 +99,7 @@ class PlainCall:
 
 
 def plain_call(root: nn.Module, node: fx.Node) -> PlainCall:
-    """What a call of the graph is; ``root`` is the module that holds its modules."""
+    """The call behind a node of the graph; ``root`` is the module that holds its modules."""
     if node.op == "call_module":
         plain = root.get_submodule(str(node.target))
         path = path_below_root(str(node.target)) or type(plain).__name__.lower()
@@ -109,7 +109,7 @@ def plain_call(root: nn.Module, node: fx.Node) -> PlainCall:
 
 
 def called(node: fx.Node, stand_in: Callable[[fx.Node], Any]) -> Any:
-    """What a call gives when each of its inputs is replaced; NoCounterpart where it takes no such replacement."""
+    """The result of a call with each of its inputs replaced; NoCounterpart if it accepts no such replacement."""
     args: Any = fx.map_arg(node.args, stand_in)
     kwargs: Any = fx.map_arg(node.kwargs, stand_in)
     try:

@@ -1,4 +1,4 @@
-"""What the converted network will do, step by step, while its field types are still to be chosen."""
+"""The steps of the converted network, while its field types are still to be chosen."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from steerable.types.field_types import FieldType
 
 __all__ = ["Builder", "ConversionPlan", "Replacement", "Step"]
 
-# A layer, and a note on what differs from the plain one; "" where nothing does.
+# A layer, and a note on what differs from the plain one; "" if nothing does.
 Replacement = tuple[nn.Module, str]
 
 # Makes the counterpart from the types that go in and the type that comes out.
@@ -29,10 +29,10 @@ class Step:
         call: the plain call whose result it computes.
         inputs: the plain calls whose results it takes.
         before, after: the types that go in and come out.
-        build: makes the counterpart; None where a function of torch stays.
+        build: makes the counterpart; None if a function of torch stays.
         function: that function, which gets the plain call's arguments.
         rests: whether it only passes on its first input in evaluation, as dropout does.
-        note: what differs from the plain call, whatever the types are; "" where nothing does.
+        note: what differs from the plain call, whatever the types are; "" if nothing does.
     """
 
     call: PlainCall
@@ -60,7 +60,7 @@ class ConversionPlan:
         in_variable, out_variable: their types.
         aliases: calls that only pass on what they got.
         taken: paths of the plain network.
-        remark: what to say of the network as a whole; "" where there is nothing.
+        remark: a remark on the network as a whole; "" if there is none.
     """
 
     steps: tuple[Step, ...]
@@ -73,7 +73,7 @@ class ConversionPlan:
     remark: str = ""
 
     def source(self, node: fx.Node) -> fx.Node:
-        """The call that computes what a call passes on."""
+        """The call that computes the tensor that a call passes on."""
         return self.aliases.get(node, node)
 
     @property

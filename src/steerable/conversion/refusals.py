@@ -1,4 +1,4 @@
-"""Why a network, or a part of it, has no steerable counterpart, and what its parts are called."""
+"""The reasons why a network, or a part of it, has no steerable counterpart, and the names of its parts."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ def free_path(path: str, taken: Container[str]) -> str:
 
 
 def place_of_module(path: str, module: nn.Module) -> str:
-    """What a module is called in messages."""
+    """The name of a module in messages."""
     below = path_below_root(path)
     return f"`{below}` ({type(module).__name__})" if below else f"the network ({type(module).__name__})"
 
 
 def place_of_call(node: fx.Node) -> str:
-    """What a function or method called in some ``forward`` is called in messages: itself, and the module it is in."""
+    """The name of a call in messages: the function or method itself, and the module that calls it."""
     path, owner = scope_of(node)
     where = f"`{path}`" if path else "the network"
     return f"`{call_name(node)}` in the forward of {where} ({owner})"

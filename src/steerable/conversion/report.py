@@ -1,4 +1,4 @@
-"""What a conversion replaced, part by part."""
+"""The replacements of a conversion, part by part."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class ReportRow:
         path: where it is, in the plain network and in the converted one; functions get a name of their own.
         before, after: what stood there, and what stands there now.
         parameters_before, parameters_after: their numbers.
-        note: what differs from a plain replacement, such as a rounded number of channels; empty where nothing does.
+        note: what differs from a plain replacement, such as a rounded number of channels; empty if nothing does.
     """
 
     path: str
@@ -42,11 +42,11 @@ class ConversionReport:
         rows: the replacements, in the order in which the network uses them.
         parameters_before, parameters_after: of the whole network.
         checked_size: height and width of the input on which all types were followed through the network, every stride
-            and window was symmetric, and each result was measured to be equivariant to rounding; None where none of
+            and window was symmetric, and each result was measured to be equivariant to rounding; None if none of
             the sizes that were tried fits all strides and windows.
         check_failure: then, the first of those sizes and what does not fit.
         remark: a remark on the network as a whole; it may be empty.
-        carried: the elements that the pixel grid carries, to which alone "exactly" refers; empty where these are all.
+        carried: the elements that the pixel grid carries, to which alone "exactly" refers; empty if these are all.
     """
 
     group: str
@@ -83,11 +83,11 @@ class ConversionReport:
         return "×".join([str(self.checked_size)] * self.axes)
 
     def _part(self) -> str:
-        """Of a group that turns images by angles which the grid does not carry, the elements that are exact."""
+        """The elements that are exact, for a group that turns images by angles off the grid."""
         return f" to {listing(self.carried)}, and approximately to the rest of {self.group}," if self.carried else ""
 
     def _notes(self) -> list[str]:
-        """One line for each note, with all the places that it is about."""
+        """One line for each note, with all the places that it concerns."""
         places: dict[str, list[str]] = {}
         for row in self.rows:
             if row.note:

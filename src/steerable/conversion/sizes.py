@@ -1,4 +1,4 @@
-"""Reading what a ``forward`` computes from sizes: shapes, numbers of pixels to be padded, sizes of other maps."""
+"""Values that a ``forward`` computes from sizes: shapes, numbers of pixels to pad, sizes of other maps."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ATTRIBUTES = ("shape", "ndim", "dtype", "device")
 
 
 def is_about_sizes(analysis: GraphAnalysis, call: PlainCall) -> bool:
-    """Whether a call sees no values of a field: only sizes, dtypes and devices, and what was made of those."""
+    """Whether a call sees no values of a field, only sizes, dtypes and devices, and results computed from those."""
     node = call.node
     name, inputs = call_name(node), node.all_input_nodes
     if name == "getattr" and inputs[0] in analysis.signals:
@@ -59,7 +59,7 @@ def read_pad_to(analysis: GraphAnalysis, call: PlainCall) -> None:
     others = [field for field in fields_behind(analysis, sides) if field is not x]
     if len(others) != 1 or not analysis.always(sides, partial(_sides, analysis, x, others[0])):
         raise NoCounterpart(
-            "it pads by what was computed from sizes, and that is followed only where it brings one map to the size of "
+            "it pads by what was computed from sizes, and that is followed only if it brings one map to the size of "
             "another: d // 2 pixels on the left and at the top, d - d // 2 on the right and at the bottom, for "
             "differences d of their widths and heights."
         )
@@ -74,7 +74,7 @@ def read_resize_to(analysis: GraphAnalysis, call: PlainCall) -> None:
     like = _taken_from(analysis, x, size)
     if like is None or any(given.get(name) for name in ("scale_factor", "recompute_scale_factor", "antialias")):
         raise NoCounterpart(
-            "its arguments are computed from sizes, which is followed where they are the size of another map. Use "
+            "its arguments are computed from sizes, which is followed only if they are the size of another map. Use "
             "F.interpolate(x, other.shape[2:]), or scale_factor=2."
         )
     note = "exact where it enlarges by a whole factor" if mode.startswith("nearest") else ""
@@ -101,7 +101,7 @@ def read_expand_to(analysis: GraphAnalysis, call: PlainCall) -> None:
 
 
 def _taken_from(analysis: GraphAnalysis, x: fx.Node, sizes: Any, *, whole: bool = False) -> fx.Node | None:
-    """The other map whose extents these sizes are, or whose ``whole`` shape; None where there is none."""
+    """The other map whose extents these sizes are, or whose ``whole`` shape; None if there is none."""
     kept = [whole and axis < 2 and size == -1 for axis, size in enumerate(sizes if isinstance(sizes, Sequence) else ())]
 
     def extents(like: fx.Node, trial: int) -> list[int]:

@@ -1,4 +1,4 @@
-"""Reading random factors of training: a field times one number for each sample, as stochastic depth draws it."""
+"""Random factors of training: a field times one number for each sample, as in stochastic depth."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["read_training_factor"]
 def read_training_factor(
     analysis: GraphAnalysis, call: PlainCall, field: fx.Node, other: Any, *, inverse: bool
 ) -> None:
-    """Record a factor for each sample that is drawn in training only, as stochastic depth does."""
+    """Record a factor for each sample that is drawn in training only, as in stochastic depth."""
     signal = analysis.tensor(field, "last")
     if "only_in_training" not in call.node.meta:
         raise NoCounterpart(

@@ -1,4 +1,4 @@
-"""The plain network as a graph of calls, by torch.fx; where that cannot follow, the module is named."""
+"""The plain network as a graph of calls, by torch.fx; a module that cannot be followed is named."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ _NOT_REPEATABLE = ("rand", "randn", "empty")
 
 @dataclass(frozen=True)
 class Trace:
-    """What ``model(x)`` does.
+    """The calls of ``model(x)``.
 
     Attributes:
         graph: its calls. ``node.meta["only_in_training"]`` marks those that evaluation leaves out, and
             ``node.meta["by_mode"]`` holds the arguments, by place or name, that are True in training only.
         root: the module that the targets of the graph's calls are paths in.
         claims: pairs of a call that is made in training only, and the one whose result takes its place in evaluation.
-        remark: what to say of a network that does something else in training; "" where it does not.
+        remark: a remark on a network that does something else in training; "" if it does not.
     """
 
     graph: fx.Graph
@@ -54,7 +54,7 @@ class Trace:
 
 
 def traced_network(model: nn.Module) -> Trace:
-    """The calls that ``model(x)`` makes in training, and which of them in evaluation; the model itself is left alone.
+    """The calls that ``model(x)`` makes in training, and which of them in evaluation; the model stays unchanged.
 
     ``self.training`` is a plain bool, of which no trace is left in a graph: only the comparison of both graphs tells
     what follows it.

@@ -1,4 +1,4 @@
-"""What depends on ``self.training``: a comparison of the network's graphs in training and in evaluation."""
+"""Differences due to ``self.training``: the network's graphs in training and in evaluation, compared."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def compare_modes(training: fx.Graph, evaluation: fx.Graph) -> tuple[tuple[fx.No
 
     Both come from the same code, so that the calls of evaluation are found in training in the same order, with others
     in between: those are made in training only. Where such a call stands among the arguments of one that both make, it
-    must come to nothing in evaluation; that is a claim, to be checked once it is known what the call does.
+    must have no effect in evaluation; that is a claim, to be checked once it is known what the call does.
 
     Returns:
         The claims: a call that is made in training only, and the one whose result takes its place in evaluation.

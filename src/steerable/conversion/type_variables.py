@@ -1,7 +1,7 @@
-"""Which tensors of a plain network must get the same field type: type variables, whose values are chosen later.
+"""Type variables: the tensors of a plain network that must get the same field type, which is chosen later.
 
 The output of a convolution gets a new variable; a norm or an activation keeps the one it gets; an addition makes two of
-them one; a concatenation stacks them. The image is made of scalars, and so is what the network returns.
+them one; a concatenation stacks them. The image consists of scalars, and so does the network's output.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ __all__ = ["TypeVariable", "stack", "unify"]
 
 
 class TypeVariable:
-    """The type of a tensor of the plain network, still to be chosen: one variable, or several one after the other.
+    """The type of a tensor of the plain network, still to be chosen: one variable, or several one after another.
 
     Attributes:
         scalar: its channels are invariant.
@@ -29,7 +29,7 @@ class TypeVariable:
 
     @property
     def leaves(self) -> tuple[TypeVariable, ...]:
-        """The variables that it is made of, none of them divided any further."""
+        """The variables that it consists of, none of them divided any further."""
         if self._parts is None:
             return (self,)
         self._parts = tuple(leaf for part in self._parts for leaf in part.leaves)
@@ -37,13 +37,13 @@ class TypeVariable:
 
     @property
     def channels(self) -> int | None:
-        """Channels in the plain network; None while nothing has said how many the image has."""
+        """Channels in the plain network; None as long as the number of the image's channels is unknown."""
         counts = [leaf._channels for leaf in self.leaves]
         known = [count for count in counts if count is not None]
         return sum(known) if len(known) == len(counts) else None
 
     def has_channels(self, count: int) -> bool:
-        """Whether it has that many; a variable of unknown size learns it."""
+        """Whether it has this number of channels; a variable of unknown size learns it."""
         if self.channels is None and len(self.leaves) == 1:
             self.leaves[0]._channels = count
         return self.channels == count
@@ -53,7 +53,7 @@ class TypeVariable:
             leaf.scalar = True
 
     def become(self, others: Sequence[TypeVariable]) -> None:
-        """Stand for these from now on, and pass on what is known of it."""
+        """Stand for these from now on, and pass on everything known about it."""
         self._parts = tuple(others)
         for leaf in self.leaves:
             leaf.scalar = leaf.scalar or self.scalar
@@ -67,7 +67,7 @@ def stack(variables: Sequence[TypeVariable]) -> TypeVariable:
 
 
 def unify(a: TypeVariable, b: TypeVariable) -> bool:
-    """Make two variables one, if they have equally many channels; False where that is not possible."""
+    """Make two variables one, if they have equally many channels; False if that is not possible."""
     of_a, of_b = a.leaves, b.leaves
     if of_a == of_b:
         return True

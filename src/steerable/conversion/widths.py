@@ -1,4 +1,4 @@
-"""How wide the converted network is: a value for every type variable, and the factor that matches the parameters."""
+"""The width of the converted network: a value for every type variable, and the factor that matches the parameters."""
 
 from __future__ import annotations
 

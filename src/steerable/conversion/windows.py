@@ -1,7 +1,7 @@
 """Convolutions, strides and windows of the plain network in a form that is exactly equivariant.
 
-A window of extent k that moves in steps of s over n + 2p pixels is symmetric where s divides n + 2p - k. For s = 2 that
-asks for even n where k is even, and for odd n where k is odd: the usual 3×3 convolution of stride 2 is not exact on 32
+A window of extent k that moves in steps of s over n + 2p pixels is symmetric if s divides n + 2p - k. For s = 2 that
+requires an even n if k is even, and an odd n if k is odd: the usual 3×3 convolution of stride 2 is not exact on 32
 pixels. So pooling windows grow by what the stride leaves over, and such a convolution becomes one of stride 1 followed
 by a mean over as many pixels; see :mod:`steerable.conversion.fitted_pools`. Both are exact on every size.
 """
@@ -29,7 +29,7 @@ Downsampling = Literal["pool", "stride"]
 
 
 def namesake(plain: nn.Module) -> Any:
-    """The layer of steerable.nn that is called as one of torch's, such as ``snn.Conv3d`` for an ``nn.Conv3d``."""
+    """The layer of steerable.nn with the name of one of torch's, such as ``snn.Conv3d`` for an ``nn.Conv3d``."""
     return getattr(snn, type(plain).__name__)
 
 
@@ -41,7 +41,7 @@ def _misfits(extent: Sequence[int], stride: Sequence[int], padding: Sequence[int
 
 
 def window_pool(plain: Any, field_type: FieldType, downsampling: Downsampling) -> tuple[snn.EquivariantModule, str]:
-    """The pooling over the same windows as a layer of torch, or over windows that grow where those are off centre."""
+    """The pooling over the same windows as a layer of torch, or over growing windows if those are off centre."""
     axes = field_type.group.axes or 2
     kernel = numbers_per_axis(plain.kernel_size, "kernel_size", axes, minimum=1)
     stride = numbers_per_axis(plain.stride, "stride", axes, minimum=1)
@@ -66,7 +66,7 @@ def window_pool(plain: Any, field_type: FieldType, downsampling: Downsampling) -
 
 
 def _fitting_sizes(extent: Sequence[int], stride: Sequence[int], padding: Sequence[int]) -> str:
-    """Which sizes fit, where those that the stride divides do not."""
+    """The sizes that fit, if those that the stride divides do not."""
     for k, s, p in zip(extent, stride, padding, strict=True):
         if (2 * p - k) % s:
             shift = 2 * p - k
@@ -76,7 +76,7 @@ def _fitting_sizes(extent: Sequence[int], stride: Sequence[int], padding: Sequen
 
 
 def _one_number(values: Sequence[int]) -> str:
-    """All numbers as text: one where they are the same."""
+    """All numbers as text; a single one if they are equal."""
     return str(values[0]) if len({*values}) == 1 else str(tuple(values))
 
 

@@ -28,9 +28,9 @@ __all__ = ["FoundFiles", "LabelledFile", "Reading", "assemble", "read_labelled",
 
 @dataclass(frozen=True)
 class LabelledFile:
-    """An image file, the name by which messages call it, its class, and the part of the data it belongs to.
+    """An image file, its name in messages, its class, and the part of the data that it belongs to.
 
-    ``specimen`` is what the image shows a part of; empty where nothing is said about that.
+    ``specimen`` is what the image shows a part of; empty if nothing is said about that.
     """
 
     path: Path
@@ -41,7 +41,7 @@ class LabelledFile:
 
 
 class FoundFiles(NamedTuple):
-    """The files of a folder or table, (name, reason) of what cannot be read, and what else was noticed."""
+    """The files of a folder or table, (name, reason) of those that cannot be read, and other notes."""
 
     files: list[LabelledFile]
     skipped: list[tuple[str, str]]
@@ -52,7 +52,7 @@ Read = tuple[LabelledFile, Pixels]
 
 
 class Reading(TypedDict, total=False):
-    """How files become a data set.
+    """The way in which files become a data set.
 
     Args:
         image_size: height and width. By default the median of the images' shorter sides, at most 128, rounded to a
@@ -160,18 +160,20 @@ def _classes(files: Sequence[LabelledFile], read: Sequence[Read], source: Path, 
             f"fewer there is nothing to tell apart. {' '.join(notes) or 'Add images of other classes.'}"
         )
     if lost:
-        notes.append(f"no training image of {listing(lost)} can be read; training goes on without such images.")
+        notes.append(f"no training image of {listing(lost)} can be read; training continues without such images.")
     folded: defaultdict[str, list[str]] = defaultdict(list)
     for name in classes:
         folded[name.casefold().strip()].append(name)
     for alike in folded.values():
         if len(alike) > 1:
-            notes.append(f"the classes {listing(alike)} differ in capitals or spaces only, and are kept apart.")
+            notes.append(
+                f"the classes {listing(alike)} differ only in capitals or spaces, and are treated as different classes."
+            )
     return classes
 
 
 def _same_pixels_other_label(read: Sequence[Read], size: int) -> list[str]:
-    """A note that names pairs of files that are the same picture under two labels."""
+    """A note that names pairs of files that show the same picture under two labels."""
     seen: dict[bytes, LabelledFile] = {}
     pairs = []
     for file, pixels in read:
@@ -184,7 +186,7 @@ def _same_pixels_other_label(read: Sequence[Read], size: int) -> list[str]:
     sides = "×".join([str(size)] * (read[0][1].ndim - 1))
     same = f"picture, at {sides} pixels" if read[0][1].ndim == 3 else f"volume, at {sides} voxels"
     return [
-        f"the same {same}, has two labels: {'; '.join(pairs[:5])}{more}. Nothing can learn both; remove one of each "
+        f"the same {same}, has two labels: {'; '.join(pairs[:5])}{more}. No network can learn both; remove one of each "
         "pair."
     ]
 
@@ -200,5 +202,7 @@ def _held_out(
             "out to test on. Add images."
         )
     if single:
-        notes.append(f"{listing(single)} has only one image, which is trained on and never tested. Add images.")
+        notes.append(
+            f"{listing(single)} has only one image, which is used for training and never for testing. Add images."
+        )
     return train.split(fraction, seed)

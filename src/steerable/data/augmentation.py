@@ -22,7 +22,7 @@ LIMITS = {"angle": (0, 180), "scale": (1, 4), "brightness": (0, 1), "contrast": 
 
 @dataclass(frozen=True)
 class Augmentation:
-    """What is done to images at random. Shifts and mirror images are the "+" in the paper's tables.
+    """Random changes of images. Shifts and mirror images are the "+" in the paper's tables.
 
     Without an angle and a scale, pixels move to other pixels as they are; with either, they are interpolated.
 
@@ -62,7 +62,7 @@ class Augmentation:
                 raise ValueError(f"`{name}` must lie between {lowest} and {highest}, got {getattr(self, name)}.")
 
     def __str__(self) -> str:
-        """What is done, in words.
+        """The changes, in words.
 
         >>> print(Augmentation(3, angle=45, contrast=0.1))
         turns up to 45°, mirror images, shifts up to 3 pixels, contrast ±10 %
@@ -98,10 +98,10 @@ class Augmentation:
             raise ValueError(f"quarter turns need {shape} {kind}s, got {size}. Use dihedral=False.")
 
     def draw(self, count: int, generator: torch.Generator) -> Tensor:
-        """Draw what happens to each image: the shift down, the shift to the right and the symmetry, int64, (count, 3).
+        """Draw the change of each image: the shift down, the shift to the right and the symmetry, int64, (count, 3).
 
         A symmetry is three bits: 1 mirrors left and right, 2 up and down, and 4 swaps rows and columns after that.
-        With a turn, a scale or a change of the grey levels it is float32, (count, 7), and goes on with the angle in
+        With a turn, a scale or a change of the grey levels it is float32, (count, 7), and continues with the angle in
         degrees, the logarithm of the scale, and what is added to the grey levels' factor 1 and to the levels.
 
         For volumes it is (count, 4) or (count, 10). Shifts begin with the one along the depth, symmetries are those of
@@ -169,7 +169,7 @@ class Augmentation:
         return _middle(self._gathered(labels[:, None], moves, rows), size)[:, 0]
 
     def _prepared(self, images: Tensor, draws: Tensor, rows: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-        """(exact moves, what is drawn besides, rows) on the images' device."""
+        """(exact moves, everything else that is drawn, rows) on the images' device."""
         self.check(*images.shape[2:])
         draws = draws.to(images.device, non_blocking=True)
         rows = torch.arange(len(draws), device=images.device) if rows is None else rows
@@ -184,7 +184,7 @@ class Augmentation:
         return warped(images, matrices, shifts, reflect=self.padding == "reflect", size=size, nearest=nearest)
 
     def _gathered(self, images: Tensor, moves: Tensor, rows: Tensor) -> Tensor:
-        """Pixels as they are in their new places, in one gather."""
+        """Pixels in their new places, in one gather."""
         device, axes, sides = images.device, self.axes, images.shape[2:]
         shifts, symmetry = moves[:, :-1], moves[:, -1].view(-1, *[1] * axes)
         # Where each pixel of the result comes from: undo the shift, then the symmetry.
@@ -220,7 +220,7 @@ def _permuted(places: Sequence[Tensor], numbers: Tensor) -> Sequence[Tensor]:
 
 
 def augment(batch: Tensor, generator: torch.Generator, shift: int = 4, flip: bool = True, **more: Any) -> Tensor:
-    """Change each image of (batch, channels, height, width) at random, each for itself; see :class:`Augmentation`.
+    """Change each image of (batch, channels, height, width) at random by itself; see :class:`Augmentation`.
 
     The same state of a CPU generator gives the same images on any device; where pixels are interpolated, to rounding.
     """

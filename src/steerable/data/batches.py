@@ -17,10 +17,10 @@ __all__ = ["Batches", "DeviceBatches", "fits"]
 
 
 class Batches(ABC):
-    """Iterates over the batches of an epoch: images (b, channels, height, width) and what is to be said of them.
+    """Iterates over the batches of an epoch: images (b, channels, height, width) and their labels.
 
     Batch k of epoch e is a function of (seed, e, k), augmentation included, on any device and whatever was iterated
-    before; only where images are turned or scaled may devices differ in the rounding of a grey level. Each of several
+    before; only if images are turned or scaled may devices differ in the rounding of a grey level. Each of several
     processes gets its part of every batch; together the parts are the batch of one process.
 
     Args:
@@ -64,11 +64,11 @@ class Batches(ABC):
 
     @abstractmethod
     def _draw(self, generator: torch.Generator) -> Any:
-        """What happens in an epoch: its order, and how images move. Drawn at once: one transfer, no waiting."""
+        """The order of an epoch, and the moves of its images. Drawn at once: one transfer, no waiting."""
 
     @abstractmethod
     def _cut(self, plan: Any, part: slice) -> tuple[Tensor, Tensor]:
-        """The images of the plan in these places, and what is to be said of them, on the device."""
+        """The images of the plan in these places, and their labels, on the device."""
 
     def __len__(self) -> int:
         """The number of batches in an epoch."""
@@ -171,7 +171,7 @@ class DeviceBatches(Batches):
 
 
 def fits(size: int, device: torch.device) -> bool:
-    """Whether so many bytes leave at least half of the free GPU memory to the network."""
+    """Whether this many bytes leave at least half of the free GPU memory to the network."""
     if device.type != "cuda":
         return True
     free, _ = torch.cuda.mem_get_info(device)

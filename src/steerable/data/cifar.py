@@ -27,7 +27,7 @@ __all__ = ["CIFAR10", "CIFAR100", "cache_dir", "load_cifar", "load_cifar10", "lo
 
 
 def load_cifar(cifar: CifarSet, data_dir: str | Path | None = None, *, download: bool = True) -> Splits[LabelledImages]:
-    """Read the official files, (n, 3, 32, 32); a number of images, a size or an MD5 that is not theirs is an error.
+    """Read the official files, (n, 3, 32, 32); a wrong number of images, size or MD5 is an error.
 
     Args:
         cifar: ``CIFAR10`` or ``CIFAR100`` (with its 100 fine labels). ``CIFAR10_UNCHECKED`` and ``CIFAR100_UNCHECKED``

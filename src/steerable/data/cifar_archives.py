@@ -10,7 +10,7 @@ __all__ = ["CIFAR10", "CIFAR10_UNCHECKED", "CIFAR100", "CIFAR100_UNCHECKED", "Ci
 
 @dataclass(frozen=True)
 class CifarFile:
-    """A file of ``images`` records; its MD5 is not checked where it is None."""
+    """A file of ``images`` records; if its MD5 is None, it is not checked."""
 
     name: str
     images: int
@@ -19,7 +19,7 @@ class CifarFile:
 
 @dataclass(frozen=True)
 class CifarLayout:
-    """One of the official archives: what it unpacks to, and its files."""
+    """One of the official archives: the folder that it unpacks to, and its files."""
 
     kind: Literal["python", "binary"]
     folder: str

@@ -1,4 +1,4 @@
-"""Finding the files of CIFAR, unpacked or in the official archive, downloading the archive, and checking their MD5s."""
+"""Functions that find the files of CIFAR, unpacked or in the official archive, download it, and check MD5s."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CifarReader = Callable[[CifarFile], tuple[bytes, str]]
 
 
 def find_cifar(cifar: CifarSet, folder: Path, *, download: bool) -> tuple[CifarLayout, CifarReader]:
-    """The layout that is there, unpacked ones first; else a fresh download."""
+    """The layout that is there, unpacked ones first; otherwise a fresh download."""
     for layout in cifar.layouts:
         unpacked = folder if folder.name == layout.folder else folder / layout.folder
         if unpacked.is_dir():
@@ -93,13 +93,13 @@ def _folder_reader(cifar: CifarSet, layout: CifarLayout, folder: Path) -> CifarR
 
 
 def other_md5(file: CifarFile, raw: bytes) -> str | None:
-    """The MD5 of the contents, where it is not the official one."""
+    """The MD5 of the contents, if it is not the official one."""
     found = hashlib.md5(raw, usedforsecurity=False).hexdigest()
     return None if file.md5 in (None, found) else found
 
 
 def _archive_reader(layout: CifarLayout, archive: Path, *, checked: bool = True) -> CifarReader:
-    """Read the members of the archive into memory: nothing is unpacked, so no path in it can do harm."""
+    """Read the members of the archive into memory; nothing is unpacked, so no path in it can do harm."""
     remedy = f"Delete it and download it again from {URL}{layout.archive}."
     if checked and layout.archive_md5 is not None:
         with archive.open("rb") as stream:

@@ -1,4 +1,4 @@
-"""The middle cube of a volume, brought to one size; voxels that are longer than wide come to be cubes, too."""
+"""The middle cube of a volume, brought to one size; voxels that are longer than wide become cubes, too."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def middle_cube(values: npt.NDArray[np.float32], size: int, spacing: Sequence[fl
 
 
 def _weights(voxels: int, inside: float, size: int) -> npt.NDArray[Any]:
-    """(size, voxels): how much of each voxel there is in each one of the result; ``inside`` of them are in the cube."""
+    """(size, voxels): the share of each voxel in each one of the result; ``inside`` of them are in the cube."""
     start, step = (voxels - inside) / 2, inside / size
     if step >= 1:
         edges = start + step * np.arange(size + 1)

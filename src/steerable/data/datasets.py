@@ -1,4 +1,4 @@
-"""Data sets by name, or from a folder or table of one's own images.
+"""Data sets by name, or from a folder or table of people's own images.
 
 A new data set is a file that loads it and an entry of ``DATASETS``. Nothing here imports torch before it loads images,
 so that help texts can list the names.
@@ -98,7 +98,7 @@ def load_dataset(
         check_selection_for(name_or_path, pixels)
         if group_by is not None:
             raise ValueError(
-                f"`{name_or_path}` is a known data set, which says nothing of specimens; got group_by={group_by!r}. "
+                f"`{name_or_path}` is a known data set, which has no specimens to group by; got group_by={group_by!r}. "
                 "Leave that out."
             )
         found = DATASETS[name_or_path].load(data_dir, download=download, seed=seed)
@@ -113,7 +113,7 @@ def load_dataset(
 
 
 def check_selection_for(name_or_path: str, pixels: PixelFormat | Selection) -> None:
-    """Refuse a selection of pages or channels for a data set that does not come as files of one's own."""
+    """Refuse a selection of pages or channels for a data set that is not made of people's own files."""
     if name_or_path in DATASETS and isinstance(pixels, Selection) and pixels:
         raise ValueError(
             f"`{name_or_path}` is a known data set, whose images have neither pages nor channels to choose from; got "
@@ -122,7 +122,7 @@ def check_selection_for(name_or_path: str, pixels: PixelFormat | Selection) -> N
 
 
 def check_source(name_or_path: str | Path) -> None:
-    """Refuse what is neither a known data set nor a folder or table, before anything is read."""
+    """Refuse anything that is neither a known data set nor a folder or table, before anything is read."""
     path = Path(name_or_path).expanduser()
     if not str(name_or_path).strip():
         raise ValueError(f"the data set's name is empty. Give {SOURCES}.")

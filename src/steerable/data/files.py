@@ -1,4 +1,4 @@
-"""Files below a folder, and how to speak of those that cannot be read."""
+"""Files below a folder, and names and reasons for those that cannot be read."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LINK = "a link to a folder, which is not followed; put the folder itself there"
 
 
 class Unusable(ValueError):
-    """A file is whole and cannot be used; the message is the reason in a few words without a full stop."""
+    """A file that is intact but cannot be used; the message is the reason in a few words without a full stop."""
 
 
 def check_regular(path: Path) -> None:
@@ -63,7 +63,7 @@ def files_below(folder: Path) -> tuple[list[Path], list[tuple[str, str]]]:
 
 
 def is_run_folder(folder: Path) -> bool:
-    """Whether ``steerable train`` has written a folder, which people keep among their images."""
+    """Whether ``steerable train`` has written a folder; people keep run folders among their images."""
     return (folder / "config.json").is_file() and (folder / "plan.json").is_file()
 
 
@@ -74,7 +74,7 @@ def looks_like_an_image(path: Path) -> bool:
 
 
 def source_name(path: Path) -> str:
-    """What a folder or table is called, for titles and run folders."""
+    """The name of a folder or table, for titles and run folders."""
     path = path.expanduser().resolve()
     return printable(path.stem if path.is_file() else path.name)
 
@@ -85,7 +85,7 @@ def printable(name: object) -> str:
 
 
 def reason(error: Exception) -> str:
-    """Why a file cannot be read, in a few words without a full stop."""
+    """The reason why a file cannot be read, in a few words without a full stop."""
     if isinstance(error, Unusable):
         return str(error)
     kind = type(error).__name__

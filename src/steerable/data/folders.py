@@ -120,12 +120,12 @@ def _odd(folder: Path, files: Sequence[LabelledFile], *, grouped: bool) -> list[
 
 
 def _specimen(inside: Path, shown: str) -> str:
-    """The folder inside the class folder; an image that lies in none is a specimen of its own."""
+    """The folder inside the class folder; an image outside such folders is a specimen of its own."""
     return printable(inside.parts[0]) if len(inside.parts) > 1 else shown
 
 
 def _parts(root: Path) -> dict[Part, Path]:
-    """The folders whose sub-folders are classes; where others lie beside a ``train``, it is a class as well."""
+    """The folders whose sub-folders are classes; if others lie beside a ``train``, it is a class as well."""
     found = part_folders(root)
     others = {name.lower() for name in sub_folders(root)} - PART_OF.keys()
     if "train" not in found or (len(found) == 1 and others):

@@ -1,4 +1,4 @@
-"""Images that a program has in memory, as the bytes that they would be if they were read from files."""
+"""Images that a program has in memory, as the bytes that reading them from files would give."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Image files as tensors of bytes: any size, depth and number of channels; what cannot be read is named."""
+"""Image files as tensors of bytes: any size, depth and number of channels; unusable files are named."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def image_chunks(
     *,
     pixels: PixelFormat = EARLIER,
 ) -> Iterator[tuple[list[str], Tensor, list[tuple[str, str]]]]:
-    """What :func:`read_images` reads, some files at a time, so that a large folder need not fit into memory."""
+    """The images of :func:`read_images`, some files at a time, so that a large folder need not fit into memory."""
     path = Path(path).expanduser()
     if channels not in (1, 3) and channels != pixels.channels:
         raise ValueError(f"an image file has 1 channel (grey) or 3 (RGB), got channels={channels}.")
@@ -117,7 +117,7 @@ def image_chunks(
 def read_squares(
     paths: Sequence[Path], image_size: int, progress: Progress | None = None, pixels: PixelFormat = EARLIER
 ) -> list[Pixels | str]:
-    """For each file its pixels, (channels, image_size, image_size), or the reason why it cannot be used.
+    """The pixels of each file, (channels, image_size, image_size), or the reason why it cannot be used.
 
     Where ``pixels`` is about volumes, these are voxels, (channels, image_size, image_size, image_size).
 
@@ -135,12 +135,12 @@ def read_squares(
 
 
 def whole_image(path: Path, pixels: PixelFormat) -> Pixels:
-    """All of an image in its own size, (channels, height, width), as :func:`read_squares` reads its middle."""
+    """A whole image in its own size, (channels, height, width); :func:`read_squares` reads its middle."""
     return _read(path, None, pixels)
 
 
 def each_file(function: Callable[[Path], T], paths: Sequence[Path], progress: Progress | None = None) -> list[T | str]:
-    """``function`` of each path, or the reason why a file cannot be used.
+    """The value of ``function`` for each path, or the reason why a file cannot be used.
 
     Several threads work on it: Pillow decodes outside the interpreter's lock. Images beyond Pillow's limit cannot be
     used; its other warnings, about odd metadata, help nobody here.
@@ -170,7 +170,7 @@ def each_file(function: Callable[[Path], T], paths: Sequence[Path], progress: Pr
 def told_apart(
     items: Iterable[Item], names: Iterable[object], found: Iterable[T | str]
 ) -> tuple[list[tuple[Item, T]], list[tuple[str, str]]]:
-    """Return ([(item, what was read of it)], [(its name, why it cannot be used)])."""
+    """Return ([(item, its contents)], [(its name, why it cannot be used)])."""
     read, unusable = [], []
     for item, name, one in zip(items, names, found, strict=True):
         if isinstance(one, str):
@@ -183,7 +183,7 @@ def told_apart(
 def read_counts(
     paths: Sequence[Path], image_size: int | None, pixels: PixelFormat
 ) -> list[tuple[Counts | Pixels, bool] | str]:
-    """What :func:`read_squares` reads, before counts become bytes, and whether some are not finite numbers.
+    """The images of :func:`read_squares` before counts become bytes, and whether some are not finite numbers.
 
     Without a size they are those of whole images, (channels, height, width).
     """
@@ -206,7 +206,7 @@ def image_sizes(paths: Sequence[Path]) -> list[tuple[int, ...]]:
 
 
 def image_headers(paths: Sequence[Path], selection: Selection) -> list[StoredImage | str]:
-    """For each file what its first bytes say of the chosen image, or the reason why it cannot be used."""
+    """The header of the chosen image in each file, or the reason why it cannot be used."""
 
     def header(path: Path) -> StoredImage:
         with stored_image(path, selection) as found:
@@ -226,7 +226,7 @@ def _read(path: Path, size: int | None, pixels: PixelFormat) -> Pixels:
 
 
 def pixels_of(stored: StoredImage, size: int | None, pixels: PixelFormat) -> Pixels:
-    """The bytes of an image, (channels, size, size), or in its own size; ``Unusable`` where it is of another kind."""
+    """The bytes of an image, (channels, size, size), or in its own size; ``Unusable`` if it is of another kind."""
     if not pixels.depth and stored.picture is not None:
         return square_of_picture(eight_bits(stored.picture), size)
     pixels.check(stored.depth, stored.channels)

@@ -1,4 +1,4 @@
-"""From what a network says of each pixel to numbered objects: pixels follow vectors, and where they meet is an object.
+"""Numbered objects from a network's answer at each pixel: pixels follow vectors, and meet in one object.
 
 Everything after the first rounding is done with whole numbers. The objects of a turned or mirrored output are therefore
 the turned or mirrored objects, exactly, up to their numbering.
@@ -32,7 +32,7 @@ JUMP = 2  # of these, a sixteenth of a radius: what vectors on both sides of a b
 
 
 def courses(fields: Tensor) -> Course:
-    """The part and the direction of each pixel from scores and a vector, (5, height, width); one pixel for itself.
+    """The part and the direction of each pixel from scores and a vector, (5, height, width), pixel by pixel.
 
     A pixel belongs to an object where the probability of the background is below 1/2.
     """
@@ -74,7 +74,7 @@ def grown_instances(course: Course, smallest: int = SMALLEST, jump: int = JUMP) 
 
 
 def _ends(course: Course, found: npt.NDArray[np.bool_]) -> Places:
-    """Where the path of each pixel of an object ends: the place in the image, counted row by row.
+    """The end of the path of each pixel of an object: the place in the image, counted row by row.
 
     A pixel goes by its own vector and, with the same weight, the mean of those around it: a network that is sure on the
     whole may be wrong here and there.
@@ -112,7 +112,7 @@ def _with_neighbours(values: Whole) -> Whole:
 
 
 def _preferences(x: Whole, y: Whole, halt: Whole) -> Iterator[tuple[Whole, Whole]]:
-    """The steps to try one after the other: in the direction of (x, y), then beside it, then on its other side.
+    """The steps to try one after another: in the direction of (x, y), then on one side of it, then on the other.
 
     Along an axis in which (x, y) is shorter than ``halt``, nobody moves at first.
     """

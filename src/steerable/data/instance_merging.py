@@ -1,4 +1,4 @@
-"""Parts of objects that belong together: their vectors do not point away from the border between them."""
+"""Parts of objects that belong together, because vectors do not point away from the border between them."""
 
 from __future__ import annotations
 

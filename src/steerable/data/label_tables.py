@@ -74,13 +74,13 @@ def labelled_table(path: Path, group_by: str | None = None) -> FoundFiles:
 
 
 def _file(folder: Path, name: str) -> Path:
-    """The file of this name; backslashes lead into folders, as Windows writes them, where no name has them."""
+    """The file of this name; if there is none, backslashes separate folders, as on Windows."""
     file = folder / name
     return folder / name.replace("\\", "/") if "\\" in name and _missing(file) else file
 
 
 def _missing(file: Path) -> str:
-    """Why there is no such file; empty where there is one."""
+    """The reason why there is no such file; empty if there is one."""
     try:
         return "" if file.is_file() else "is a folder" if file.is_dir() else "does not exist"
     except OSError as error:  # a name that is too long, for one
@@ -143,7 +143,7 @@ def _rows(path: Path, group_by: str | None) -> Iterator[_Row]:
 
 
 def _without_label(table: Path, known: set[Path]) -> list[str]:
-    """A note on images that lie beside those of the table."""
+    """A note on images beside those of the table."""
     here = {path.parent for path in known if _missing(path.parent) == "is a folder"}
     beside = sorted(
         printable(path.relative_to(table.parent) if path.is_relative_to(table.parent) else path)

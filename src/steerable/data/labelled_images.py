@@ -82,7 +82,7 @@ class LabelledImages:
 
     @property
     def samples(self) -> float:
-        """How many images a network looks at to see everything once."""
+        """How many images a network sees when it sees everything once."""
         return len(self)
 
     @property
@@ -92,12 +92,12 @@ class LabelledImages:
 
     @property
     def comfortable_batch(self) -> int:
-        """How many images to take at a time outside training: 500 of 32×32 pixels, and fewer of larger ones."""
+        """The number of images per batch outside training: 500 of 32×32 pixels, fewer of larger ones."""
         return max(1, min(500, 500 * 32 * 32 // math.prod(self.image_size)))
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the pixels, labels and class names: whether two data sets are the same."""
+        """SHA-256 of the pixels, labels and class names; equal digests mean equal data sets."""
         found = hashlib.sha256(repr((self.classes, tuple(self.images.shape))).encode())
         found.update(self.labels.cpu().numpy().tobytes())
         for chunk in self.images.split(4096):  # a copy of everything might not fit
@@ -111,7 +111,7 @@ class LabelledImages:
         return LabelledImages(self.images[chosen], self.labels[chosen], self.classes, *about)
 
     def balanced_subset(self, size: int, seed: int = 0) -> LabelledImages:
-        """``size`` images, equally many of each class, in their original order.
+        """``size`` images, the same number of each class, in their original order.
 
         Where the classes do not divide ``size``, the first classes have one image more. With the same seed a smaller
         subset lies inside a larger one.

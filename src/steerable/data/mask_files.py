@@ -17,12 +17,12 @@ __all__ = ["Labels", "colours_shown", "label_name", "read_label_file"]
 Labels = npt.NDArray[np.int64]
 
 COLOUR = 1 << 32
-"""What is added to the number of a colour, 65536 r + 256 g + b, so that it is not taken for a count."""
+"""What is added to the number of a colour, 65536 r + 256 g + b, so that it is not mistaken for a count."""
 LARGEST = COLOUR - 1
 
 
 def read_label_file(path: Path, *, by_colour: bool = False) -> Labels:
-    """The numbers of a label image, (height, width); ``Unusable`` with the reason where it holds something else.
+    """The numbers of a label image, (height, width); ``Unusable`` with the reason for any other file.
 
     A folder has a file for each object, in which this object is not 0 or black; objects are numbered in the order of
     names. A file with a palette gives the numbers of its colours, or with ``by_colour`` the colours. An image with
@@ -53,7 +53,7 @@ def read_label_file(path: Path, *, by_colour: bool = False) -> Labels:
 
 
 def _of_objects(folder: Path) -> Labels:
-    """The objects of which each file of a folder shows one; where they overlap, the last one counts."""
+    """The objects of a folder whose files show one object each; if they overlap, the last one counts."""
     found: Labels | None = None
     for number, path in enumerate(files_below(folder)[0], start=1):
         try:
@@ -71,7 +71,7 @@ def _of_objects(folder: Path) -> Labels:
 
 
 def label_name(value: int) -> str:
-    """What a class is called that has this number.
+    """The name of the class with this number.
 
     >>> label_name(3), label_name(COLOUR + 0xFF8000)
     ('3', '#ff8000')
@@ -80,7 +80,7 @@ def label_name(value: int) -> str:
 
 
 def colours_shown(path: Path) -> dict[int, tuple[int, ...]]:
-    """The colours of the numbers that a label image with a palette shows; nothing where it has no palette."""
+    """The colours of the numbers that a label image with a palette shows; nothing if it has no palette."""
     if path.is_dir() or path.suffix.lower() == ".npy":
         return {}
     with opened(path) as image:
@@ -92,7 +92,7 @@ def colours_shown(path: Path) -> dict[int, tuple[int, ...]]:
 
 
 def _planes(path: Path, by_colour: bool) -> npt.NDArray[Any]:
-    """(channels, height, width), without transparency."""
+    """The planes of an image, (channels, height, width), without transparency."""
     if path.suffix.lower() == ".npy":
         return _of_array(np.load(path, mmap_mode="r", allow_pickle=False))
     if is_tiff(path):

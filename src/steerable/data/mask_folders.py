@@ -109,7 +109,7 @@ def _classes_or_objects(
 def _held_out(
     train: MaskedImages, fraction: float, seed: int, root: Path, skipped: Sequence[tuple[str, str]]
 ) -> tuple[MaskedImages, MaskedImages]:
-    """Return (training images, test images); of one image none can be held out."""
+    """Return (training images, test images); a single image cannot be divided."""
     if len(train) < 2:
         others = f" Left out: {named(skipped)}." if skipped else ""
         raise ValueError(
@@ -119,7 +119,7 @@ def _held_out(
 
 
 def _surveyed(found: FoundPairs, root: Path, pixels: PixelFormat | Selection, stretch: Stretching) -> Survey:
-    """What the image files have in common."""
+    """The common properties of the image files."""
     training = [pair.image for pair in found.pairs if pair.part == "train"]
     looked_at = survey([pair.image for pair in found.pairs], training, root, SURVEYED, pixels, whole=True)
     if isinstance(pixels, PixelFormat):
@@ -145,7 +145,7 @@ def read_masked(
             raise Unusable(f"its mask cannot be used: {reason(error)}") from error
         if labels.shape != found.shape[1:]:
             (height, width), (h, w) = labels.shape, found.shape[1:]
-            raise Unusable(f"its mask has {width}×{height} pixels, expected {w}×{h} as the image")
+            raise Unusable(f"its mask has {width}×{height} pixels, expected {w}×{h} like its image")
         return found, labels
 
     found = each_file(both, [pair.image for pair in pairs], progress)
@@ -160,7 +160,7 @@ def with_numbered_objects(read: Sequence[MaskedPair], root: Path, notes: list[st
 
 
 def _with_one_foreground(read: list[MaskedPair], notes: list[str]) -> list[MaskedPair]:
-    """The same pairs with 255 for the foreground, where some masks have 0 and 1 and all others 0 and 255.
+    """The same pairs with 255 for the foreground, if some masks have 0 and 1 and all others 0 and 255.
 
     Programs write a mask of two values in either way; of three classes some image would show both 1 and 255.
     """
@@ -170,7 +170,7 @@ def _with_one_foreground(read: list[MaskedPair], notes: list[str]) -> list[Maske
         return read
     names = listing([read[number].pair.name for number in small], 5)
     notes.append(
-        f"the foreground is 1 in some masks and 255 in others, and is taken for one class; it is 1 in {names}."
+        f"the foreground is 1 in some masks and 255 in others, and is treated as one class; it is 1 in {names}."
     )
     return [item._replace(labels=np.where(item.labels == 1, 255, item.labels)) for item in read]
 
@@ -223,7 +223,7 @@ def stacked_masks(
         items: with their masks.
         channels: of the images; grey ones among coloured ones have their channel repeated.
         names: of the classes.
-        values: the numbers in the masks that stand for them; empty where masks hold objects.
+        values: the numbers in the masks that stand for them; empty if masks hold objects.
         tile: the side of the tiles.
     """
     masks = []

@@ -1,4 +1,4 @@
-"""Folders with `images/` beside `labels/` or `masks/`: which image belongs to which mask, and to which part."""
+"""Folders with `images/` beside `labels/` or `masks/`: the mask of each image, and the part it belongs to."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LAYOUT = (
 
 @dataclass(frozen=True)
 class ImageAndMask:
-    """An image file and its mask, the name by which messages call them, and the part of the data they belong to.
+    """An image file and its mask, its name in messages, and the part of the data that it belongs to.
 
     The mask is a file, or a folder with a file for each object.
     """
@@ -43,7 +43,7 @@ class ImageAndMask:
 
 
 class FoundPairs(NamedTuple):
-    """The pairs of a folder, (name, reason) of what cannot be used, and what else was noticed."""
+    """The pairs of a folder, (name, reason) of files that cannot be used, and other notes."""
 
     pairs: list[ImageAndMask]
     skipped: list[tuple[str, str]]
@@ -63,7 +63,7 @@ def paired_folder(root: Path) -> FoundPairs:
     and ``labels`` have the sub-folders ``train`` and ``test``. Files belong together that have the same name up to the
     ending, as ``a.jpg`` and ``a.png`` or ``a.jpg.png``, or up to words such as ``_mask`` and ``img_``. In place of a
     mask there may be a folder of that name, with a mask of each object. Any of these may be divided among sub-folders
-    that have ``images`` and ``masks`` each; where such a one has a single image, all its masks are of objects in it.
+    that have ``images`` and ``masks`` each; if such a folder has a single image, all its masks are of objects in it.
     """
     if not root.is_dir():
         raise FileNotFoundError(f"`{root}` is not a folder. Give a folder with {LAYOUT}.")
@@ -88,7 +88,7 @@ Pairs = list[tuple[Path, Path]]
 
 
 def _part_folders(root: Path) -> dict[Part, Pairs]:
-    """(images, masks) of each part; empty where there are none to train on."""
+    """(images, masks) of each part; empty if there are none to train on."""
     found = {part: pairs for part, folder in part_folders(root).items() if (pairs := _pairs_below(folder))}
     if (here := _pair_of_folders(root)) is not None:
         images, masks = map(part_folders, here)
@@ -100,7 +100,7 @@ def _part_folders(root: Path) -> dict[Part, Pairs]:
 
 
 def _pairs_below(root: Path) -> Pairs:
-    """Those of a folder itself, or else those of its sub-folders."""
+    """The pairs of a folder itself, or else those of its sub-folders."""
     folders = (root, *(root / name for name in sub_folders(root)))
     return [pair for folder in folders if (pair := _pair_of_folders(folder)) is not None]
 
@@ -166,11 +166,11 @@ def _by(key: Callable[[Path], str], folder: Path, files: Iterable[Path]) -> dict
 
 
 def _stem(relative: Path) -> str:
-    """A name as text; some systems write the dots of ü as a character of their own."""
+    """A name as text; some systems write the dots of ü as a separate character."""
     return unicodedata.normalize("NFC", str(relative))
 
 
 def _key(relative: Path) -> str:
-    """A name without the words that tell images and masks apart, and without capitals."""
+    """A name in small letters, without the words that tell images and masks apart."""
     parts = re.split(r"[\W_]+", _stem(Path(relative.name)).lower())
     return _stem(relative.parent / "_".join(part for part in parts if part not in WORDS))

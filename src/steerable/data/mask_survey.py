@@ -1,4 +1,4 @@
-"""What the masks of a data set have in common: classes or objects, which numbers, and a size for tiles."""
+"""The common properties of the masks of a data set: classes or objects, their numbers, and a size for tiles."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def tile_for(sizes: Sequence[tuple[int, ...]]) -> int:
 
 
 def kind_of_masks(masks: Sequence[Labels]) -> MaskKind:
-    """Objects have numbers of their own: nearly each is connected, and different masks go up to different numbers.
+    """``"instances"`` if nearly every number is one connected object and masks have different highest numbers.
 
     They are numbered without many gaps, or by numbers that are many or that some masks alone have, as in parts of one
     large picture and where objects are followed through time. Few numbers with gaps that come again are classes.
@@ -97,7 +97,7 @@ def object_numbers(masks: Sequence[Labels], root: Path, notes: list[str]) -> lis
 
 
 def class_values(masks: Sequence[Labels], root: Path, notes: list[str]) -> tuple[int, ...]:
-    """The different numbers in these masks, in order: the classes. Too many or too few are refused.
+    """The different numbers in these masks, sorted: the classes. Too many or too few are refused.
 
     Args:
         masks: those of the training images.
@@ -116,7 +116,8 @@ def class_values(masks: Sequence[Labels], root: Path, notes: list[str]) -> tuple
     if len(values) > MOST_CLASSES:
         raise ValueError(
             f"the masks in `{root}` hold {len(values):,} different values, expected at most {MOST_CLASSES} classes. "
-            "Were they resized, or saved with losses? Masks with one number for each object need --masks instances."
+            "Were they resized, or saved with lossy compression? Masks with one number for each object need --masks "
+            "instances."
         )
     if values[-1] < COLOUR and len(values) > 2 and values != tuple(range(len(values))):
         notes.append(

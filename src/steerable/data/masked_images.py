@@ -81,7 +81,7 @@ class MaskedImages:
         return self.tile, self.tile
 
     def class_map(self, number: int) -> Tensor:
-        """The number of the class of each pixel of an image, int64 (height, width): objects are of one class."""
+        """The class number of each pixel of an image, int64 (height, width); all objects have the same class."""
         mask = self.masks[number].long()
         return mask if self.kind == "classes" else (mask > 0).long()
 
@@ -100,17 +100,17 @@ class MaskedImages:
 
     @property
     def samples(self) -> float:
-        """How many tiles all pixels come to: the work of looking at everything once."""
+        """How many tiles cover all pixels: the work of looking at everything once."""
         return sum(mask.numel() for mask in self.masks) / self.tile**2
 
     @property
     def samples_per_epoch(self) -> int:
-        """How many tiles an epoch draws: what the images come to, 512 at most, and at least one for each image."""
+        """How many tiles an epoch draws: enough to cover the images, at most 512, at least one for each image."""
         return max(len(self), min(MOST_TILES, math.ceil(self.samples)))
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the pixels, masks, tile and class names: whether two data sets are the same."""
+        """SHA-256 of the pixels, masks, tile and class names; equal digests mean equal data sets."""
         found = hashlib.sha256(repr((self.classes, self.kind, self.tile)).encode())
         for image, mask in zip(self.images, self.masks, strict=True):
             found.update(repr(tuple(image.shape)).encode())
@@ -129,7 +129,7 @@ class MaskedImages:
         )
 
     def balanced_subset(self, size: int, seed: int = 0) -> MaskedImages:
-        """``size`` images at random, in their original order; a smaller subset lies inside a larger one."""
+        """``size`` random images in their original order; smaller subsets lie inside larger ones."""
         if not 1 <= size <= len(self):
             raise ValueError(f"a subset has 1 to {len(self)} of these images, got size {size}.")
         return self.subset(sorted(self._shuffled(seed)[:size]))
@@ -152,7 +152,7 @@ class MaskedImages:
         return self.subset(sorted(order[int(count) :])), self.subset(sorted(order[: int(count)]))
 
     def middles(self, most: float) -> MaskedImages:
-        """The middle of each image, so that all together come to at most so many tiles; themselves where they do."""
+        """The middle of each image, so that all together cover at most this many tiles; or the whole images."""
         if self.samples <= most:
             return self
         # Images that are smaller than their share leave more to the others.
@@ -177,6 +177,6 @@ class MaskedImages:
 
 
 def _middle(height: int, width: int, side: int) -> tuple[slice, slice]:
-    """Rows and columns of the middle square of this side, or of as much as there is."""
+    """Rows and columns of the middle square with this side, or of as much as there is."""
     top, left = max(0, (height - side) // 2), max(0, (width - side) // 2)
     return slice(top, top + side), slice(left, left + side)

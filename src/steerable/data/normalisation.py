@@ -1,4 +1,4 @@
-"""From bytes to the numbers that a network reads, on the images' own device."""
+"""The map from bytes to the numbers that a network reads, on the images' own device."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a network learns of objects that are numbered: inside, boundary, and a vector to the centre, at each pixel."""
+"""The fields that a network learns for numbered objects: inside, boundary, and a vector to the centre, per pixel."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from steerable.types.field_types import FieldType
 __all__ = ["PARTS", "InstanceFields", "instance_fields", "instance_type"]
 
 PARTS = ("background", "inside", "boundary")
-"""What a pixel may be part of; a network gives a score to each, and a vector besides."""
+"""The parts that a pixel may belong to; a network gives a score to each, and a vector as well."""
 BACKGROUND, INSIDE, BOUNDARY = range(len(PARTS))
 RADIUS = 4.0  # what a vector as long as the radius of its object measures
 PIXEL = 1 / 6  # the mean squared distance from the centre of a pixel to what it covers
@@ -27,7 +27,7 @@ class InstanceFields(NamedTuple):
 
     A vector is (x to the right, y up) and points from a pixel to the centre c of its object, which is the mean of the
     object's pixels: 4 (c - p) / r. Its unit is a quarter of the object's own radius, r² = mean |c - p|² + 1/6, so that
-    objects of every size have vectors of the same lengths, and a network comes to them by small steps. It is 0 in the
+    objects of every size have vectors of the same lengths, and following them takes small steps. It is 0 in the
     background.
     """
 

@@ -30,7 +30,7 @@ def part_folders(root: Path) -> dict[Part, Path]:
 
 
 def with_test_part(found: dict[Part, Files]) -> dict[Part, Files]:
-    """The same parts; of two, that for validation is the test: what is held out is for the test."""
+    """The same parts; without a test part, the validation part is the test: held-out images are for the test."""
     return {"test" if part == "validation" and "test" not in found else part: files for part, files in found.items()}
 
 

@@ -1,4 +1,4 @@
-"""What the numbers in image files are, and how they become the bytes that a network is trained on."""
+"""The numbers in image files, and the way in which they become the bytes that a network is trained on."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ __all__ = ["EARLIER", "LARGEST_REDUCTION", "PixelFormat", "Selection", "own_rang
 
 MOST_RANGES = 4  # that are written out in a sentence
 DARKEST, BRIGHTEST = 1.0, 99.8  # per cent of an image's pixels that become 0, and that do not become 255
-LARGEST_REDUCTION = 16  # of an image after it has been read; the sum of so many bytes squared has 16 bits
+LARGEST_REDUCTION = 16  # of an image after it has been read; the sum of 16² bytes fits into 16 bits
 
 
 @dataclass(frozen=True)
 class Selection:
-    """Which pictures and channels of a file are used.
+    """The pictures and channels of a file that are used.
 
     Args:
         page: the number of a page, counted from 0, or ``"all"``, which makes the pages channels of one image. None is
@@ -64,7 +64,7 @@ class Selection:
         return self.page is not None or bool(self.channels)
 
     def in_words(self) -> list[str]:
-        """What is chosen, in a few words each."""
+        """The choices, in a few words each."""
         page = [] if self.page is None else ["all pages" if self.page == "all" else f"page {self.page}"]
         which = "channel" if len(self.channels) == 1 else "channels"
         return [*page, *([f"{which} {_enumerated(list(map(str, self.channels)))}"] if self.channels else [])]
@@ -72,7 +72,7 @@ class Selection:
 
 @dataclass(frozen=True)
 class PixelFormat:
-    """How the numbers in the files of one data set become bytes.
+    """The way in which the numbers in the files of one data set become bytes.
 
     Bytes stay as they are. Other numbers, called counts here, go through one affine map for each channel,
     ``255 · (count - low) / (high - low)``, rounded and cut to 0 … 255. Where images are stretched, low and high are
@@ -136,7 +136,7 @@ class PixelFormat:
             raise Unusable(f"it has {_channels(channels)}, expected {self.channels} as in the training images")
 
     def in_words(self) -> str:
-        """What the images are, for the line that a run begins with.
+        """The kind of the images, for the line that a run begins with.
 
         >>> PixelFormat("16-bit", 1, (290.0,), (420.0,)).in_words()
         '16-bit grey, counts 290 … 420 shown as 0 … 255'
@@ -162,7 +162,7 @@ class PixelFormat:
 
     @staticmethod
     def from_dict(values: Mapping[str, Any] | None) -> PixelFormat:
-        """From JSON; None is :data:`EARLIER`. ValueError where something else stands there."""
+        """A format from JSON; None is :data:`EARLIER`. A ValueError for anything else."""
         if values is None:
             return EARLIER
         try:

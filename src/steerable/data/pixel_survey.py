@@ -1,4 +1,4 @@
-"""What the files of a data set have in common: a size, a depth, channels, and the range of their counts."""
+"""The common properties of the files of a data set: size, depth, channels, and the range of their counts."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ TINGE = 1  # grey level, by which rounding may set apart the colours of a grey i
 
 
 class Survey(NamedTuple):
-    """The size and the pixels of a data set's images, and what was noticed."""
+    """The size and the pixels of a data set's images, and notes."""
 
     size: int
     pixels: PixelFormat
@@ -49,7 +49,7 @@ def survey(
     *,
     whole: bool = False,
 ) -> Survey:
-    """What the files have in common, as far as it is not given.
+    """The common properties of the files, unless they are given.
 
     The depth and the channels are those of most files. Counts are scaled by those of the training images; see
     :func:`scale`.
@@ -86,7 +86,7 @@ def survey(
 
 
 def common_channels(images: Sequence[Pixels], pixels: PixelFormat, *, known: bool) -> int:
-    """How many channels the images of a data set have in common, as they were read, (channels, height, width) each.
+    """The number of channels that images have in common, as they were read, (channels, height, width) each.
 
     Grey ones among coloured ones count as coloured. But if the colours of every image differ by one grey level at most,
     all are grey: some formats, such as WebP, give grey images back with a tinge.
@@ -137,7 +137,7 @@ def scale(counts: Sequence[Counts]) -> tuple[tuple[float, ...], tuple[float, ...
 
 
 def _without_spikes(images: Counts) -> Counts:
-    """Images or volumes (n, …) with each pixel cut to the range of all its neighbours; edges are mirrored."""
+    """Images or volumes (n, …) with each pixel clipped to the range of its neighbours; edges are mirrored."""
     sides = images.shape[1:]
     if min(sides) < 2:
         return images
@@ -164,14 +164,14 @@ def _scaled(paths: Sequence[Path], size: int, common: PixelFormat, source: Path)
     with_gaps = [path for path, one in zip(some, found, strict=True) if not isinstance(one, str) and one[1]]
     gaps = _names(with_gaps, source)
     notes = [
-        f"{len(gaps)} of {len(some)} files have values that are not finite numbers, which are taken for the smallest "
+        f"{len(gaps)} of {len(some)} files have values that are not finite numbers, which are replaced by the smallest "
         f"or largest one of their file: {listing(gaps, 5)}."
     ]
     return replace(common, channels=channels, low=low, high=high), notes if gaps else []
 
 
 def _far_from_squares(headers: Sequence[StoredImage]) -> list[str]:
-    """A note on images of which the middle square is less than half, or on volumes and their middle cube."""
+    """A note on images whose middle square is less than half of them, or on volumes and their middle cube."""
     whole = [math.prod(header.size) * math.prod(header.spacing or (1.0,)) for header in headers]
     middle = [(header.side * min(header.spacing or (1.0,))) ** len(header.size) for header in headers]
     far = sum(2 * inside < all_of_it for inside, all_of_it in zip(middle, whole, strict=True))
@@ -184,7 +184,7 @@ def _far_from_squares(headers: Sequence[StoredImage]) -> list[str]:
 
 
 def _unreadable(paths: Sequence[Path], reasons: Sequence[object], source: Path, axes: int) -> ValueError:
-    """The error for files none of which can be read."""
+    """The error if no file can be read."""
     expected = "images such as PNG, JPEG or TIFF" if axes == 2 else f"volumes, {VOLUMES}"
     each = [(name, str(why)) for name, why in zip(_names(paths, source), reasons, strict=True)]
     return ValueError(
@@ -194,7 +194,7 @@ def _unreadable(paths: Sequence[Path], reasons: Sequence[object], source: Path, 
 
 
 def _names(paths: Sequence[Path], source: Path) -> list[str]:
-    """What messages call the files: by their place in the folder, or beside the table."""
+    """The names of files in messages: their place in the folder, or beside the table."""
     root = source if source.is_dir() else source.parent
     return [printable(path.relative_to(root) if path.is_relative_to(root) else path) for path in paths]
 
@@ -211,7 +211,7 @@ def _unused(headers: Sequence[StoredImage]) -> list[str]:
         )
     if extra:
         notes.append(
-            f"{extra} of {len(headers)} files have channels besides red, green and blue, which are not used. Choose "
+            f"{extra} of {len(headers)} files have more channels than red, green and blue, which are not used. Choose "
             "channels with `--channels`, such as `--channels 0,1,2,3`."
         )
     return notes

@@ -1,4 +1,4 @@
-"""Arrays of bytes from a pickle, without running what it says.
+"""Arrays of bytes from a pickle, read without running any code in it.
 
 A pickle can run any code. The unpickler here knows plain containers, text, bytes and numbers, and the names by which
 arrays are pickled; it keeps their pieces as data, and calls nothing that the file names.
@@ -17,7 +17,7 @@ __all__ = ["PickledArray", "read_pickle"]
 
 
 def read_pickle(raw: bytes) -> Any:
-    """What a pickle holds, with a :class:`PickledArray` for each array, and bytes for the text of Python 2."""
+    """The contents of a pickle, with a :class:`PickledArray` for each array, and bytes for the text of Python 2."""
     return _PlainUnpickler(io.BytesIO(raw), encoding="bytes").load()
 
 
@@ -37,7 +37,7 @@ class _PlainUnpickler(pickle.Unpickler):
 
 
 class PickledArray:
-    """What an array's ``__setstate__`` was given: (version, shape, dtype, whether in Fortran order, bytes)."""
+    """The arguments of an array's ``__setstate__``: (version, shape, dtype, whether in Fortran order, bytes)."""
 
     def __init__(self, *ignored: object) -> None:
         self.state: tuple[Any, ...] = ()
@@ -54,7 +54,7 @@ class PickledArray:
 
 
 class _TypePieces:
-    """What a dtype was made of; bytes need no more than its code."""
+    """The parts of a dtype; for bytes its code is enough."""
 
     def __init__(self, code: object, *ignored: object) -> None:
         self.code = code
@@ -64,5 +64,5 @@ class _TypePieces:
 
 
 def _latin1(text: str, encoding: str) -> bytes:
-    """How Python 3 writes bytes in old protocols."""
+    """The bytes that Python 3 has written as text, as it does in old protocols."""
     return text.encode("latin1")

@@ -1,7 +1,7 @@
-"""Specimens: images of one patient, plate or rock belong together, and are trained on or tested on as a whole.
+"""Specimens: images of one patient, plate or rock belong together, and are all trained on or all tested on.
 
-Two crops of one specimen are alike. A network that was trained on the one recognises the other, and a test on it says
-nothing of specimens that the network has never seen.
+Two crops of one specimen are alike. A network that was trained on one of them recognises the other, and a test on it
+says nothing about specimens that the network has never seen.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def whole_specimens(
 
 
 def check_apart(parts: dict[str, Sequence[str]], source: object) -> None:
-    """Refuse test images of specimens that are trained on, where somebody else has divided the images."""
+    """Refuse test images of specimens that are trained on, if somebody else has divided the images."""
     train = set(parts.get("train", ()))
     for part, specimens in parts.items():
         if part != "train" and (both := sorted(train & set(specimens))):

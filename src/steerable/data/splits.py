@@ -1,4 +1,4 @@
-"""A data set as training and test images, and validation images where it has some."""
+"""A data set as training and test images, and validation images if it has some."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Splits(Generic[Images]):
         validation: validation images, where the data set comes with some.
         notes: what was noticed about the files, one sentence or two each.
         pixels: how the numbers in the files became bytes, for a folder or a table.
-        values: the numbers in mask files that the classes stand for; empty where there are none, or they hold objects.
+        values: the numbers in mask files that the classes stand for; empty if there are none, or they hold objects.
     """
 
     train: Images
@@ -65,5 +65,5 @@ class Splits(Generic[Images]):
 
     @property
     def image_size(self) -> tuple[int, ...]:
-        """(height, width), or (depth, height, width) of volumes"""
+        """(height, width), or (depth, height, width) for volumes"""
         return self.train.image_size

@@ -34,7 +34,7 @@ def with_channels(pixels: npt.NDArray[Any], channels: int) -> npt.NDArray[Any]:
 
 
 def square_of_picture(image: Image.Image, size: int | None) -> Pixels:
-    """(1 or 3, size, size) of an image with 8 bits; one channel where it has no colours, however it is stored.
+    """(1 or 3, size, size) of an image with 8 bits; one channel if it has no colours, however it is stored.
 
     Without a size it is the whole image as it is, (1 or 3, height, width).
     """
@@ -47,7 +47,7 @@ def square_of_picture(image: Image.Image, size: int | None) -> Pixels:
 def square_of_numbers(
     numbers: npt.NDArray[Any], size: int | None, *, colours: bool, spacing: Sequence[float] = ()
 ) -> Counts:
-    """(channels, size, size) of any numbers (channels, height, width); without a size all of them, in that shape.
+    """(channels, size, size) of any numbers (channels, height, width); without a size, all of them.
 
     Those of a volume (channels, depth, height, width) become its :func:`~steerable.data.cubes.middle_cube`. What is not
     a number becomes the smallest one of the image, and infinities its ends. ``colours`` says that three equal channels
@@ -105,7 +105,7 @@ def eight_bits(image: Image.Image) -> Image.Image:
 
 
 def _resized(image: Image.Image, size: int | None) -> Image.Image:
-    """The middle square, shrunk by averaging or enlarged by bilinear interpolation; the image where size is None."""
+    """The middle square, shrunk by averaging or enlarged by bilinear interpolation; the image itself without a size."""
     from PIL import Image
 
     if size is None or image.size == (size, size):

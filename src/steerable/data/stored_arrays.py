@@ -1,4 +1,4 @@
-"""What a file holds, by its header: an image or a volume, with channels of any depth."""
+"""The contents of a file by its header: an image or a volume, with channels of any depth."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class StoredImage:
         channels: how many channels are used.
         numbers: reads them, (channels, height, width) or (channels, depth, height, width).
         picture: the image as Pillow opened it, where it is an ordinary one, 8-bit and grey or with colours.
-        unused: whether the file has further pages, and channels besides red, green and blue, and nobody has chosen.
-        spacing: how far apart voxels are, in the order of ``size``; empty where all are equally far.
+        unused: whether the file has further pages, and channels besides red, green and blue, that nobody has chosen.
+        spacing: how far apart voxels are, in the order of ``size``; empty if all are equally far.
     """
 
     size: tuple[int, ...]
@@ -59,10 +59,10 @@ def stored_array(
     channels_last: bool | None = None,
     spacing: tuple[float, ...] = (),
 ) -> StoredImage:
-    """What an array of this shape and type is: an image or a volume, or one with channels first or last.
+    """The kind of an array of this shape and type: an image or a volume, possibly with channels first or last.
 
     With one axis more than an image or a volume has, the channels are the first axis, unless the last one is shorter or
-    ``channels_last`` says otherwise. ``Unusable`` where it is neither.
+    ``channels_last`` says otherwise. ``Unusable`` if it is neither.
     """
     if len(shape) not in (axes, axes + 1) or not math.prod(shape) or dtype.kind not in "buif":
         either = SIDES[axes]
@@ -85,7 +85,7 @@ def stored_array(
 
 
 def depth_of(dtype: np.dtype[Any]) -> str:
-    """What numbers of this type are called.
+    """The name of a type of numbers.
 
     >>> depth_of(np.dtype(np.uint16)), depth_of(np.dtype(np.float32))
     ('16-bit', 'floating-point')

@@ -1,4 +1,4 @@
-"""What files hold: pages and channels of any depth, as Pillow, the TIFF reader and numpy read them, or volumes."""
+"""The contents of image files: pages and channels of any depth, read by Pillow, numpy or the TIFF reader."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 @contextmanager
 def stored_image(path: Path, selection: Selection) -> Iterator[StoredImage]:
-    """The image or volume that is chosen from a file. ``Unusable`` where the file has no such page or channel."""
+    """The image or volume that is chosen from a file; ``Unusable`` if the file has no such page or channel."""
     check_regular(path)
     if selection.axes == 3:
         yield joined([stored_volume(path)], selection)
@@ -91,7 +91,7 @@ def joined(pages: Sequence[StoredImage], selection: Selection) -> StoredImage:
     """One image whose channels are those of the pages, or the chosen ones among these."""
     first, *others = pages
     if any((page.size, page.depth) != (first.size, first.depth) for page in others):
-        raise Unusable("its pages differ in size or depth, expected equal ones to make channels of; choose one page")
+        raise Unusable("its pages differ in size or depth, so they cannot be channels of one image; choose one page")
     channels = sum(page.channels for page in pages)
     if beyond := [number for number in selection.channels if number >= channels]:
         have = "1 channel" if channels == 1 else f"{channels} channels"
@@ -113,7 +113,7 @@ def _of_tiff(page: TiffPage, whole: bool) -> StoredImage:
 
 
 def _of_pillow(path: Path, image: Image.Image, number: int, whole: bool) -> StoredImage:
-    """A page or frame as Pillow knows it, with all bands, transparency included, or with those that one sees."""
+    """A page or frame as Pillow sees it, with all bands including transparency, or with the visible ones."""
     if number:
         image.seek(number)
     if image.mode.startswith("I") or image.mode == "F":
@@ -135,7 +135,7 @@ def _of_pillow(path: Path, image: Image.Image, number: int, whole: bool) -> Stor
 
 
 def stored_mode(image: Image.Image) -> str:
-    """What Pillow calls the pixels as they lie in the file, before it makes bytes of them."""
+    """Pillow's name for the pixels as they are in the file, before it makes bytes of them."""
     tiles = getattr(image, "tile", None)
     mode = tiles[0][3] if tiles else ""
     mode = mode[0] if isinstance(mode, tuple) and mode else mode
@@ -143,7 +143,7 @@ def stored_mode(image: Image.Image) -> str:
 
 
 def _bands(image: Image.Image, number: int, mode: str) -> Numbers:
-    """(channels, height, width) of a frame in this mode, upright; without a mode as one sees it."""
+    """(channels, height, width) of a frame in this mode, upright; without a mode, as it is seen."""
     from PIL import ImageOps
 
     if number != image.tell():
@@ -154,7 +154,7 @@ def _bands(image: Image.Image, number: int, mode: str) -> Numbers:
 
 
 def _sixteen_bits(path: Path, raw: str) -> Numbers:
-    """All channels of a PNG file with 16 bits; Pillow is asked for the higher and for the lower byte of each number."""
+    """All channels of a PNG file with 16 bits, from the higher and the lower byte of each number."""
     halves = {"LA;16B": ("RGBA",)}.get(raw, (raw, f"{raw[:-1]}L"))
     read = []
     for half in halves:

@@ -1,4 +1,4 @@
-"""Images stretched to their own range, so that dim and bright ones look alike, and whether a data set needs it."""
+"""Images stretched to their own range, so that dim and bright ones look alike, and the test that decides about it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LEAST = 1 / 8  # of the usual range: what has less of it shows noise, which is n
 
 
 def with_stretching(pixels: PixelFormat, training: Sequence[Path], wanted: Stretching = "auto") -> PixelFormat:
-    """The same pixels, or pixels of which each image is stretched to its own range.
+    """The same pixels, or pixels with each image stretched to its own range.
 
     By default that depends on the training images: it is done where the ranges of their counts, without the tenth that
     is widest and the tenth that is narrowest, differ by more than a factor of two.

@@ -1,7 +1,7 @@
-"""Pages of TIFF files with any number of channels of any type, most of which Pillow refuses or cuts to 8 bits.
+"""Pages of TIFF files with any number of channels of any type; Pillow refuses most of them or reduces them to 8 bits.
 
 Pillow's libtiff decompresses them nevertheless: a small file is made in memory, with the strips or tiles of the page
-and a directory that calls them rows of bytes, grey and 8-bit. What comes out is viewed as the numbers that it is.
+and a directory that calls them rows of bytes, grey and 8-bit. The result is viewed as the numbers that it holds.
 """
 
 from __future__ import annotations
@@ -54,12 +54,12 @@ class TiffPage:
 
     @property
     def samples(self) -> int:
-        """How many channels are stored, transparency included."""
+        """How many channels are stored, including transparency."""
         return self._tag(SAMPLES)
 
     @property
     def extra(self) -> int:
-        """How many channels are stored besides red, green and blue, and are not transparency."""
+        """How many channels are stored in addition to red, green and blue, not counting transparency."""
         return sum(kind not in ALPHA for kind in self.tags.get(EXTRA_SAMPLES, ())) if self._is_rgb else 0
 
     @property
@@ -74,13 +74,13 @@ class TiffPage:
 
     @property
     def size(self) -> tuple[int, int]:
-        """(width, height), as one sees it."""
+        """(width, height), upright."""
         size = self._tag(WIDTH), self._tag(HEIGHT)
         return size[::-1] if self._tag(ORIENTATION) >= 5 else size
 
     @property
     def dtype(self) -> np.dtype[Any] | None:
-        """The type of the numbers; None for palettes, JPEG and others that are not plain numbers."""
+        """The type of the numbers; None for palettes, JPEG and other data that are not plain numbers."""
         bits, formats = {*self.tags.get(BITS, (1,))}, {*self.tags.get(SAMPLE_FORMAT, (1,))}
         kind = {1: "u", 2: "i", 3: "f", 4: "u"}.get(min(formats), "")
         plain = self._tag(PHOTOMETRIC) in (WHITE_IS_ZERO, BLACK_IS_ZERO, RGB) and self._tag(COMPRESSION) not in JPEG
@@ -91,7 +91,7 @@ class TiffPage:
 
     @property
     def is_ordinary(self) -> bool:
-        """Whether Pillow shows the page as it is: bytes, grey or with colours."""
+        """Whether Pillow shows the page correctly: bytes, grey or with colours."""
         return self.dtype is None or (self.dtype.itemsize == 1 and (self._is_rgb or self.shown == 1))
 
     def read(self) -> npt.NDArray[Any]:
@@ -117,7 +117,7 @@ class TiffPage:
         return piece, -(-width // piece)
 
     def _plane(self, file: BinaryIO, number: int, planes: int) -> npt.NDArray[Any]:
-        """(height, padded width, samples): what the strips or tiles of this plane hold."""
+        """(height, padded width, samples): the contents of the strips or tiles of this plane."""
         from PIL.TiffImagePlugin import TiffImageFile
 
         dtype, samples, tiled = self.dtype, self.samples // planes, TILES in self.tags
@@ -171,7 +171,7 @@ def tiff_pages(path: Path, most: int | None) -> list[TiffPage]:
 def _small_tiff(
     order: str, tags: dict[int, tuple[int, ...]], pieces: Sequence[bytes], places: tuple[int, int]
 ) -> bytes:
-    """A TIFF file of these strips or tiles; ``places`` are the tags for where each lies and how long it is."""
+    """A TIFF file of these strips or tiles; ``places`` are the tags for the place and length of each."""
     ends = list(itertools.accumulate(map(len, pieces), initial=8))
     at = ends[-1] + ends[-1] % 2
     tags = {**tags, places[0]: tuple(ends[:-1]), places[1]: tuple(map(len, pieces))}
@@ -188,7 +188,7 @@ def _small_tiff(
 
 
 def _undone(raw: npt.NDArray[np.uint8], dtype: np.dtype[Any], samples: int, predictor: int) -> npt.NDArray[Any]:
-    """Rows of bytes as numbers (rows, width, samples), without the differences that compress better."""
+    """Rows of bytes as numbers (rows, width, samples), with the differences that compress better undone."""
     rows = len(raw)
     if predictor == FLOATING:  # first the highest byte of all numbers, then the next, as differences of bytes
         summed = np.cumsum(raw.reshape(rows, -1, samples), axis=1, dtype=np.uint8).reshape(rows, dtype.itemsize, -1)

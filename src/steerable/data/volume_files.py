@@ -30,7 +30,7 @@ UNHEARD = logging.NullHandler()  # what tifffile says of damaged files, which ar
 
 
 def stored_volume(path: Path) -> StoredImage:
-    """What the volume in a file is, by its header; ``Unusable`` where there is none.
+    """The volume in a file, by its header; ``Unusable`` if there is none.
 
     Arrays are (depth, height, width), (channels, depth, height, width) or (depth, height, width, channels), see
     :func:`~steerable.data.stored_arrays.stored_array`. A NIfTI scan (x, y, z) is turned so that x points to the right
@@ -56,7 +56,7 @@ def is_nifti(path: Path) -> bool:
 
 
 def require_readers(paths: Sequence[Path]) -> None:
-    """Say how to install what files with these names need, where it is not there."""
+    """Say how to install what files with these names need, if it is missing."""
     if any(is_nifti(path) for path in paths):
         require("nibabel", purpose="reading NIfTI files")
     if any(path.suffix.lower() in TIFF for path in paths):
@@ -141,7 +141,7 @@ def _of_nifti(path: Path) -> StoredImage:
 
 
 def _unchecked_sizes(path: Path) -> tuple[float, ...]:
-    """The sizes of voxels in a header that says nothing else of where they lie; nibabel would take 1 for 0."""
+    """The sizes of voxels in a header without their places; nibabel would read 0 as 1."""
     from nibabel import Nifti1Header, Nifti2Header
     from nibabel.openers import ImageOpener
 

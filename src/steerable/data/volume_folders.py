@@ -1,4 +1,4 @@
-"""Whether the files of a folder or table are volumes: by their names, and arrays by their shape."""
+"""The test whether the files of a folder or table are volumes: by their names, and arrays by their shape."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def holds_volumes(source: str | Path) -> bool:
 
 
 def is_volume(path: Path) -> bool | None:
-    """Whether a file is a volume; None where its header cannot be read.
+    """Whether a file is a volume; None if its header cannot be read.
 
     NIfTI scans and .npz files are. An array of rank 4 is one with channels. An array of rank 3 is a volume where no
     side is shorter than 8 or than half the longest one, and else an image with channels. TIFF files are images, unless

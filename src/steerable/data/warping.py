@@ -60,7 +60,7 @@ def _spatial(vectors: Tensor) -> Tensor:
 
 
 def random_turns(uniform: Tensor, largest: float) -> Tensor:
-    """(n, 3): axis times angle in degrees, of turns that are equally likely up to the largest angle.
+    """(n, 3): axis times angle in degrees, for turns that are equally likely up to the largest angle.
 
     A turn by θ has the density 1 - cos θ among all rotations of space; with 180° these are all of them.
 
@@ -117,7 +117,7 @@ def warped(
 
 
 def _sums(along: Sequence[Tensor]) -> Tensor:
-    """(n, …, axes): for every pixel the sum of what each of its coordinates gives."""
+    """(n, …, axes): for every pixel, the sum of the contributions of its coordinates."""
     if len(along) == 3:
         x, y, z = along
         return z[:, :, None, None] + y[:, None, :, None] + x[:, None, None]

@@ -1,4 +1,4 @@
-"""The explorer as a web application: five tabs, served to this machine alone unless told otherwise."""
+"""The explorer as a web application: five tabs, served to this machine alone by default."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Explorer:
         from fastapi import FastAPI
 
         with gr.Blocks(title="steerable explorer", analytics_enabled=False, delete_cache=(600, UPLOADS_LIVE)) as page:
-            gr.Markdown("# steerable explorer\nSteerable CNNs to look at: everything is computed when you ask for it.")
+            gr.Markdown("# steerable explorer\nSteerable CNNs to look at. Everything is computed on demand.")
             has_a_model = bool(run_folders(self.runs))  # whoever has one comes for it
             with gr.Tabs():
                 if has_a_model:
@@ -103,11 +103,11 @@ class Explorer:
         return application
 
     def close(self) -> None:
-        """Give the port back; after ``serve`` this is not needed."""
+        """Release the port; after ``serve`` this is not needed."""
         self._socket.close()
 
     def serve(self) -> None:
-        """Answer until Ctrl+C."""
+        """Answer requests until Ctrl+C."""
         import uvicorn
 
         # What people upload is gone when the server ends.

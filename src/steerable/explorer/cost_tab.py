@@ -1,4 +1,4 @@
-"""The Cost tab: two field types as text, and what a convolution between them takes."""
+"""The Cost tab: two field types as text, and the cost of a convolution between them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ EXAMPLES = {
 
 @or_message
 def cost_page(group: str, source: str, target: str, kernel_size: float, image_size: float) -> Markup:
-    """The costs, or for each text that is wrong the message with the place marked."""
+    """The costs, or, for each text that is wrong, the message with the place marked."""
     found = checked_group(group)
     axes = axes_moved_by(found)
     largest_kernel, largest_image = _LARGEST[axes]

@@ -1,4 +1,4 @@
-"""The Filters tab: all equivariant filters between two capsules, how many there are and why, and each in every pose.
+"""The Filters tab: all equivariant filters between two capsules, their number with its derivation, and every pose.
 
 Groups that the pixel grid does not carry have the most steerable filters up to a leak, which is drawn under each.
 Filters of volumes are shown as slices.
@@ -34,7 +34,7 @@ _DRAWN = 36
 
 
 def filter_count(group: str, source: str, target: str, size: int, leak: float = DEFAULT_LEAK) -> int:
-    """dim Hom_H(V ⊗ ρ_in, ρ_out)."""
+    """The number of equivariant filters, dim Hom_H(V ⊗ ρ_in, ρ_out)."""
     a, b = _capsules(group, source, target)
     return _basis(a, b, _space(a, size, leak)).count
 
@@ -98,7 +98,7 @@ def _capsules(group: str, source: str, target: str) -> tuple[Capsule, Capsule]:
 
 
 def _space(capsule: Capsule, size: float, leak: float) -> FilterSpace:
-    """All pixel filters where the grid carries the group, where the leak does not count; else those up to the leak."""
+    """All pixel filters if the grid carries the group; otherwise the filters up to the leak."""
     largest = LARGEST_KERNEL if capsule.group.axes == 2 else LARGEST_IN_SPACE
     chosen = checked_number(size, "the filter's size", 1, largest)
     space = as_filter_space(capsule.group, chosen)
@@ -110,7 +110,7 @@ def _basis(a: Capsule, b: Capsule, space: FilterSpace) -> SparseBasis:
 
 
 def _vectors(group: str) -> str:
-    """The first of the largest irreps, which for most groups are the vectors; the last one where all are numbers."""
+    """The first of the largest irreps, mostly the vectors; the last irrep if all have dimension 1."""
     irreps = {name: c.dim for name, c in capsules_to_show(checked_group(group)).items() if sum(c.type) == 1}
     largest = max(irreps.values())
     return next(name for name in irreps if irreps[name] == largest) if largest > 1 else list(irreps)[-1]
@@ -132,7 +132,7 @@ def add_filters_tab() -> None:
             count = filter_count(group, source, target, size, leak)
         except MISTAKES as error:
             return error_box(error), gr.update()
-        # The number changes only where it must: what somebody types while this is on its way is kept.
+        # The number changes only if it must: what somebody types while this is on its way is kept.
         bounds: dict[str, Any] = {"maximum": max(count, 2), "interactive": count > 1}
         if number is None or number > count:
             bounds["value"] = max(count, 1)

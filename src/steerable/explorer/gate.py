@@ -1,6 +1,6 @@
-"""What a request must be before the page sees it: sent to us, by our page, small, and about what the page needs.
+"""The conditions that a request must meet before the page sees it: its host, origin, size and path.
 
-Gradio serves much that this page does not use, reads the files that a request names, and takes uploads in any number.
+Gradio serves much that this page does not use, reads the files that a request names, and accepts any number of uploads.
 Here everything that the page does not need is refused, whichever part of Gradio would answer it.
 """
 
@@ -43,7 +43,7 @@ _PATIENCE = 60  # seconds for the whole of a request
 
 
 class Gate:
-    """ASGI middleware that lets through what the explorer's page asks, and refuses the rest in words.
+    """ASGI middleware that lets the requests of the explorer's page through, and refuses all others with a message.
 
     Args:
         app: what is behind it.
@@ -97,7 +97,7 @@ class Gate:
     def _check_path(self, method: str, path: str) -> None:
         known = path in _WRITTEN if method == "POST" else method in ("GET", "HEAD") and _READ.fullmatch(path)
         if not known:
-            raise RefusedRequest(404, f"the explorer has nothing that answers to {method} {path}.")
+            raise RefusedRequest(404, f"the explorer has no page for {method} {path}.")
         if path.startswith(_FILE):
             self._check_file(path.removeprefix(_FILE))
 

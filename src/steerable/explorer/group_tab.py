@@ -1,4 +1,4 @@
-"""The Group tab: what a group is made of, in tables and pictures."""
+"""The Group tab: a group in tables and pictures."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _page(group: FiniteGroup) -> Markup:
 
 @lru_cache(maxsize=len(GROUPS))
 def _page_of_all_rotations(group: Group) -> Markup:
-    """SO(2) and O(2): some elements, the first irreps and their products, the first capsules."""
+    """SO(2) and O(2): some elements, the first irreps and their products, and the first capsules."""
     elements, capsules = elements_to_show(group), capsules_to_show(group)
     irreps = [group.irrep(name) for name, capsule in capsules.items() if sum(capsule.type) == 1]
     return TEMPLATES.render(
@@ -103,7 +103,7 @@ def _poses(group: Group) -> list[tuple[str, InlineImage]]:
 
 
 def _subgroups(group: FiniteGroup) -> Iterator[dict[str, Any]]:
-    """A row for each subgroup; for each class of conjugate ones where the group is large."""
+    """A row for each subgroup; if the group is large, for each class of conjugate subgroups."""
     for members in group.subgroups(up_to_conjugacy=group.order > _SMALL):
         name, quotient = quotient_name(group, members), group.quotient(members)
         named = " ".join(members[:_MEMBERS]) + (" …" if len(members) > _MEMBERS else "")
@@ -118,7 +118,7 @@ def _subgroups(group: FiniteGroup) -> Iterator[dict[str, Any]]:
 
 
 def _as_irreps(rho: Representation) -> str:
-    """Such as ``A + 2·E1``."""
+    """A sum of irreps as text, such as ``A + 2·E1``."""
     irreps = zip(rho.type, rho.group.irreps_of(rho.type), strict=True)
     return " + ".join(str(irrep) if m == 1 else f"{m}·{irrep}" for m, irrep in irreps if m)
 

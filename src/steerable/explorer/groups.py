@@ -29,7 +29,7 @@ FILTER_GROUPS = (*PLANAR_GROUPS, "C4 about z", "D4 about z", "T", "O")
 
 
 def checked_group(name: str) -> Group:
-    """The group of this name, if the page offers it: larger ones would keep the server busy for long."""
+    """The group of this name, if the page offers it: larger ones would keep the server busy for too long."""
     if name not in (*GROUPS, *FILTER_GROUPS):
         raise ValueError(f"the page has no group `{name}`. {did_you_mean(str(name), GROUPS)}")
     return group_named(name)
@@ -50,12 +50,12 @@ def planar_group(name: str) -> Group:
 
 
 def capsule_names(group: str) -> list[str]:
-    """The names of a group's capsules; of an infinite group those of the first."""
+    """The names of a group's capsules; for an infinite group, of the first ones."""
     return list(capsules_to_show(checked_group(group)))
 
 
 def element_named(group: Group, name: str) -> Element:
-    """The element of this name, of those that the page offers."""
+    """The element of this name, among those that the page offers."""
     offered = elements_to_show(group)
     if name not in offered:
         raise ValueError(f"the page shows no element `{name}` of {group.name}. {did_you_mean(str(name), offered)}")
@@ -63,7 +63,7 @@ def element_named(group: Group, name: str) -> Element:
 
 
 def admitted(capsule: Capsule) -> str:
-    """What a capsule admits, in a few words."""
+    """The nonlinearities that a capsule admits, in a few words."""
     if capsule.admits("pointwise"):
         return "any nonlinearity"
     return ", ".join([*capsule.nonlinearities, *(["Fourier"] if is_sampled(capsule) else [])]) or "none"

@@ -1,4 +1,4 @@
-"""Arrays and figures as images that are part of the page itself: no file is written for them."""
+"""Arrays and figures as images that are part of the page itself, without files."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def signed_image(
 
 
 def shown_number(value: float) -> str:
-    """An entry of a matrix or a character in print: whole where it is but for rounding."""
+    """An entry of a matrix or a character as text; rounded to a whole number if it is one up to rounding errors."""
     return f"{round(value)}" if abs(value - round(value)) < 1e-9 else f"{value:.3f}"
 
 

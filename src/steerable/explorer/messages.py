@@ -1,4 +1,4 @@
-"""What the page says when an input is wrong: the library's own message, with its caret in place."""
+"""Messages about wrong input: the library's own messages, with their carets in place."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def error_box(error: Exception) -> Markup:
 
 
 def or_message(function: Callable[P, Markup]) -> Callable[P, Markup]:
-    """The function's page, or the message of the mistake that it met."""
+    """The function's page, or the message of the error that it raised."""
 
     @functools.wraps(function)
     def guarded(*args: P.args, **kwargs: P.kwargs) -> Markup:
@@ -39,7 +39,7 @@ def or_message(function: Callable[P, Markup]) -> Callable[P, Markup]:
 
 
 def checked_number(value: object, what: str, low: int, high: int) -> int:
-    """A whole number within limits, whatever a browser sent; ValueError in words otherwise.
+    """A whole number within limits, whatever a browser sent; otherwise a ValueError.
 
     >>> checked_number(3.0, "the filter's size", 1, 7)
     3
@@ -48,4 +48,4 @@ def checked_number(value: object, what: str, low: int, high: int) -> int:
         nearest = int(value)
         if nearest == value and low <= nearest <= high:
             return nearest
-    raise ValueError(f"{what} is a whole number from {low} to {high}; got {value}.")
+    raise ValueError(f"{what} must be a whole number from {low} to {high}; got {value}.")

@@ -72,7 +72,7 @@ def model_page(root: Path, uploads: Uploads, text: object, picture: str, upload:
 
 @lru_cache(maxsize=4)
 def _load(path: Path, changed: int) -> TrainedModel:
-    """A trained network; ``changed`` makes a run that was trained again be read again."""
+    """A trained network; a new value of ``changed`` makes it read a run again that was trained again."""
     found = TrainedModel.load(path)
     if MODELS[found.model_config["name"]].task != "classification":
         raise ValueError(
@@ -122,7 +122,7 @@ def _poses(model: TrainedModel, pixels: Tensor) -> Iterator[dict[str, Any]]:
 
 
 def _report(path: Path) -> str | None:
-    """The run's own page; None where it has none, or one that is too large to be shown."""
+    """The run's own page; None if it has none, or one that is too large to be shown."""
     file = path / "report.html"
     if not file.is_file() or file.stat().st_size > _LARGEST_REPORT:
         return None

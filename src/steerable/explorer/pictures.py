@@ -1,4 +1,4 @@
-"""Pictures to look at: drawn by code, from scikit-learn's digits, or uploaded, within limits."""
+"""Pictures to look at: drawn by code, taken from scikit-learn's digits, or uploaded, within limits."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def bundled_picture(name: str, size: int) -> FloatArray:
 
 
 def chosen_picture(name: str, upload: object, uploads: Uploads, size: int, pixels: PixelFormat = EARLIER) -> FloatArray:
-    """The upload where there is one, else the bundled picture of this name; (size, size, 3), from 0 to 1.
+    """The upload if there is one, else the bundled picture of this name; (size, size, 3), from 0 to 1.
 
     Args:
         name: one of ``PICTURES``.
@@ -51,7 +51,7 @@ def chosen_picture(name: str, upload: object, uploads: Uploads, size: int, pixel
 
 
 def uploaded_picture(path: Path, size: int, pixels: PixelFormat = EARLIER) -> FloatArray:
-    """The middle square of an image file as (size, size, 3), from 0 to 1; the file is read and nothing else."""
+    """The middle square of an image file as (size, size, 3), from 0 to 1; no other file is read."""
     from steerable.data.images import image_sizes, read_squares, with_channels
 
     if (length := path.stat().st_size) > LARGEST_UPLOAD:
@@ -70,7 +70,7 @@ def uploaded_picture(path: Path, size: int, pixels: PixelFormat = EARLIER) -> Fl
 
 
 def _colours(grey: FloatArray) -> FloatArray:
-    """Ink on white, as it is seen on paper."""
+    """Ink on white, as on paper."""
     return np.repeat(1 - grey[..., None], 3, axis=2)
 
 

@@ -1,4 +1,4 @@
-"""The body of a request: it is read up to a limit, looked into, and handed on to be read again."""
+"""The body of a request: read up to a limit, checked, and handed on to be read again."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _READ_AWAY = 64 * 2**20  # bytes that are read of a request that is too large: a
 
 
 class RefusedRequest(Exception):
-    """A request that is not answered, and why.
+    """A request that is not answered, and the reason.
 
     Args:
         status: the status of the HTTP response.
@@ -48,7 +48,7 @@ async def read_body(receive: Receive, largest: int) -> bytes:
 
 
 async def check_form(scope: Scope, body: bytes) -> None:
-    """Refuse a form unless it has one file, which is not too large."""
+    """Refuse a form unless it contains one file that is not too large."""
     from starlette.datastructures import UploadFile
     from starlette.exceptions import HTTPException
     from starlette.formparsers import MultiPartException
@@ -72,7 +72,7 @@ async def check_form(scope: Scope, body: bytes) -> None:
 
 
 def named_paths(value: Any) -> Iterator[object]:
-    """Yield whatever stands under "path" anywhere in a request: Gradio reads such files wherever they stand."""
+    """Yield every value of "path" anywhere in a request, because Gradio reads such files wherever they are."""
     waiting = [value]
     while waiting:
         item = waiting.pop()
@@ -85,7 +85,7 @@ def named_paths(value: Any) -> Iterator[object]:
 
 
 def read_again(body: bytes, after: Receive) -> Receive:
-    """A channel that gives a body that was read once before, and then whatever comes after it."""
+    """A channel that yields a body that has been read before, and then whatever comes after it."""
     unread = True
 
     async def receive() -> Message:

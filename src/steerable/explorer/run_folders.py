@@ -1,4 +1,4 @@
-"""Run folders below the one that the explorer was started for: no others are opened."""
+"""Run folders below the one that the explorer was started for; no others are opened."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def run_folders(root: Path) -> list[str]:
 
 
 def run_path(root: Path, text: object) -> Path:
-    """The run folder that a text names, from the root; ValueError if it is not one, or a file in it lies elsewhere."""
+    """The run folder that a text names, relative to the root; a ValueError if it is none, or leads elsewhere."""
     if not isinstance(text, str) or not text.strip():  # a control that was cleared gives None
         raise ValueError("no run folder was given. Choose one, or train one with `steerable train`.")
     path = (root / text.strip()).resolve()

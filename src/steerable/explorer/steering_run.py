@@ -1,4 +1,4 @@
-"""What the Steer tab computes: a steerable and a plain network on a picture and on the moved picture, in float64.
+"""The computation of the Steer tab: a steerable and a plain network on a picture and a moved picture, in float64.
 
 Elements that the pixel grid does not carry move pictures by interpolation, and some of the picture out of the square.
 For them the picture fades to white towards the border of a disc, and features are compared inside the disc.
@@ -46,7 +46,7 @@ class Answer:
 
     @property
     def worst(self) -> float:
-        """The largest difference, as a share of the largest feature; off the grid root mean squares inside the disc."""
+        """The largest difference, as a share of the largest feature; off the grid, root mean square in the disc."""
         if not self.on_grid:
             moved, steered, before = map(torch.from_numpy, (self.of_moved, self.steered, self.of_picture))
             return distance_in_disc(moved, steered, before)
@@ -55,7 +55,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A picture before and after g, and what the two networks make of it."""
+    """A picture before and after g, and the answers of the two networks."""
 
     picture: FloatArray
     moved: FloatArray
@@ -64,7 +64,7 @@ class Comparison:
 
     @staticmethod
     def place(capsule: Capsule, element: Element, row: int, column: int) -> tuple[int, int] | None:
-        """gx for the pixel x = (row, column), or the pixel nearest to it; None where it lies outside the picture."""
+        """gx for the pixel x = (row, column), or the nearest pixel; None if it lies outside the picture."""
         motion, middle = capsule.group.motion(element), (IMAGE_SIZE - 1) / 2
         if motion is None:
             raise RuntimeError("a group of the plane has an action")

@@ -1,4 +1,4 @@
-"""The folder that uploads go to: nothing else is read, and it is kept from growing without limit."""
+"""The folder for uploads: nothing else is read, and its size is limited."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class UploadsFull(Exception):
 
 
 class Uploads:
-    """What was uploaded, in a folder that holds nothing else.
+    """The uploaded files, in a folder that holds nothing else.
 
     Args:
         folder: where the uploads are; it exists.
@@ -40,7 +40,7 @@ class Uploads:
         self._arriving = 0
 
     def file(self, path: object) -> Path:
-        """Where an upload is, links followed; ValueError for whatever lies elsewhere.
+        """The path of an upload, with links followed; a ValueError if it lies elsewhere.
 
         A file elsewhere gets the same answer whether it exists or not. An upload need not exist any more.
         """
@@ -58,7 +58,7 @@ class Uploads:
 
     @contextmanager
     def arrival(self) -> Iterator[None]:
-        """A context that lasts while an upload is on its way; UploadsFull where there is no room for it."""
+        """A context that lasts while an upload arrives; raises UploadsFull if there is no room for it."""
         sizes = list(self._sizes())
         if len(sizes) + self._arriving >= MOST_UPLOADS:
             raise UploadsFull(

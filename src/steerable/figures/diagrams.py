@@ -1,4 +1,4 @@
-"""The paper's figures 2 and 3: a diagram whose paths end in one place, and an equivariant filter bank at work."""
+"""The paper's figures 2 and 3: a commutative diagram, and an equivariant filter bank at work."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def filter_bank_figure(
 def _show_patches(
     figure: Figure, patches: dict[str, FloatArray], left: float, bottoms: tuple[float, float], element: str
 ) -> None:
-    """The patch above, the moved patch below it, and an arrow from the one to the other."""
+    """The patch above, the moved patch below it, and an arrow from one to the other."""
     for (title, patch), bottom, name in zip(patches.items(), bottoms, "eg", strict=True):
         axes = axes_at(figure, left, bottom, _PATCH, _PATCH)
         show(axes, patch, f"patch {name}", picture=True)

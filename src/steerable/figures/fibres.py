@@ -22,7 +22,7 @@ _SLANT = 0.42  # how far each row of pixels is moved to the right: the plane is 
 
 @house_style
 def feature_maps_figure(group: Group, capsule: Capsule | None = None, *, size: int = 5) -> Figure:
-    """Figure 1: one and the same field, as a stack of feature maps and as a bundle of fibres.
+    """Figure 1: one field, as a stack of feature maps and as a bundle of fibres.
 
     The collection of the axes ``"maps"`` and ``"fibres"`` holds the field's values, channel by channel.
     """
@@ -76,7 +76,7 @@ def induced_figure(
 
 
 def _field(capsule: Capsule, size: int) -> FloatArray:
-    """(dim, size, size): an equivariant bank's answer to a letter."""
+    """The response of an equivariant bank to a letter, (dim, size, size)."""
     return Steering(letter_picture(size), random_bank(capsule, 3, seed=2), capsule).features()
 
 

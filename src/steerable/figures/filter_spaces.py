@@ -55,14 +55,14 @@ def filter_space_figure(space: FilterSpace) -> Figure:
 
 
 def _carried(space: FilterSpace) -> str:
-    """The elements that turn the filters exactly, in words for an infinite group."""
+    """The elements that turn the filters exactly; for an infinite group, in words."""
     if isinstance(space.group, FiniteGroup):
         return ", ".join(map(str, space.carried))
     return "turns by 90° and their mirror images" if len(space.carried) > 4 else "turns by 90°"
 
 
 def _card(figure: Figure, space: FilterSpace, found: HarmonicFilter, place: tuple[float, float], label: str) -> float:
-    """One filter or pair with its leak below it; returns where the next one begins."""
+    """Draw one filter or pair with its leak below it, and return where the next one begins."""
     left, bottom = place
     span: float = found.taps.shape[1] * (_SIDE + _GAP) - _GAP
     card_at(figure, left, bottom, span, _SIDE)

@@ -1,7 +1,7 @@
 """Figures of basis filters: those of a patch (table 1 of the paper), those between two capsules, one in every pose.
 
 Capsules of a group that the pixel grid does not carry, such as C8, have the most steerable filters of the size, or
-those of a filter space that is given in place of it. Under each stand its angular frequency m and its leak. A filter of
+those of a given filter space. Below each are its angular frequency m and its leak. A filter of
 volumes is drawn as its slices, side by side.
 """
 
@@ -59,7 +59,7 @@ def check_planar(group: Group) -> None:
 
 
 def check_grid(group: Group, *, planar: bool = True) -> None:
-    """Raise ValueError unless the group maps a pixel grid onto itself; one of voxels will do where not ``planar``."""
+    """Raise ValueError unless the group maps a pixel grid onto itself; unless ``planar``, a grid of voxels will do."""
     expect(group, FiniteGroup, "a group that moves pixels, such as dihedral(4)")
     if planar:
         check_planar(group)
@@ -191,14 +191,14 @@ def _taps(space: FilterSpace, source: Capsule, target: Capsule) -> tuple[int, in
 
 
 def _tiles(kernel: FloatArray) -> FloatArray:
-    """(out, in, s, s) of a bank; of volumes, (out, in, s, s, s), its slices as (out, in · s, s, s)."""
+    """The tiles (out, in, s, s) of a bank; for volumes, (out, in, s, s, s), its slices as (out, in · s, s, s)."""
     return kernel.reshape(len(kernel), -1, *kernel.shape[-2:])
 
 
 def moved_filter(
     kernel: FloatArray, rho_in: Representation, element: Element, space: FilterSpace | None = None
 ) -> FloatArray:
-    """Ψ π(g)⁻¹ of a bank (out, in, s, s), or of volumes (out, in, s, s, s).
+    """Ψ π(g)⁻¹ of a bank (out, in, s, s), or for volumes (out, in, s, s, s).
 
     The filters are turned by ρ_V(g), and their input channels mixed by ρ_in(g)⁻¹.
 
@@ -211,7 +211,7 @@ def moved_filter(
 
 
 def _coefficients(space: FilterSpace, kernel: FloatArray) -> FloatArray:
-    """(out, in, dim V), of which the bank (out, in, s, s) consists; S has no dependent columns."""
+    """The coefficients (out, in, dim V) of a bank (out, in, s, s); they are unique."""
     taps = kernel.reshape(*kernel.shape[:2], -1)
     return taps if space.is_pixel_patch else np.asarray(taps @ np.linalg.pinv(space.sampling).T)
 

@@ -1,4 +1,4 @@
-"""Pictures without any symmetry, drawn by code, so that one sees at once what a group does to them."""
+"""Pictures without any symmetry, drawn by code, so that the effect of a group on them is visible at once."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def letter_picture(size: int) -> FloatArray:
 
 
 def _grid(size: int) -> tuple[FloatArray, FloatArray]:
-    """x to the right and y up, from -1 to 1, of every sample."""
+    """The coordinates of every sample, x to the right and y up, from -1 to 1."""
     if isinstance(size, bool) or not isinstance(size, int) or size < 1:
         raise ValueError(f"a picture has at least one pixel along each side; got size {size!r}.")
     places = (np.arange(size * _SAMPLES) + 0.5) / (size * _SAMPLES) * 2 - 1

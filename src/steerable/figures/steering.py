@@ -26,7 +26,7 @@ def paper_capsule(group: Group) -> Capsule:
 
 
 def chosen(group: Group, element: str | None, capsule: Capsule | None) -> tuple[str, Capsule]:
-    """What a figure of a group on the pixel grid draws: the element and the capsule, by default the paper's.
+    """The element and the capsule that a figure of a group on the pixel grid shows; by default those of the paper.
 
     The paper draws r; for other groups it is the first generator, or e where there is none.
     """
@@ -46,7 +46,7 @@ def random_bank(target: Capsule, size: int, seed: int = 0) -> FloatArray:
     if not len(basis):
         raise ValueError(
             f"there is no equivariant {size}×{size} filter from grey images to `{target}` of {target.group.name}, so "
-            "that there is nothing to draw. Choose a larger filter, or another capsule such as `regular`."
+            "there is nothing to draw. Choose a larger filter, or another capsule such as `regular`."
         )
     bank: FloatArray = np.tensordot(np.random.default_rng(seed).normal(size=len(basis)), basis, axes=1)
     edges = bank - bank.mean(axis=(2, 3), keepdims=True)

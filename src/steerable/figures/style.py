@@ -78,7 +78,7 @@ def settings(chosen: Any) -> Iterator[None]:
 
 
 def house_style(function: Callable[P, T]) -> Callable[P, T]:
-    """A function that runs under the settings of all figures."""
+    """A decorator that makes a function run under the settings of all figures."""
 
     @functools.wraps(function)
     def styled(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -179,7 +179,7 @@ def axes_at(figure: Figure, left: float, bottom: float, width: float, height: fl
 
 
 def card_at(figure: Figure, left: float, bottom: float, width: float, height: float) -> None:
-    """A tinted card a little larger than the place and size, in inches, of what stands on it."""
+    """A tinted card, a little larger than the place and size, in inches, of its contents."""
     across, up = figure.get_size_inches()
     corner = (left - 0.1) / across, (bottom - 0.1) / up
     size = (width + 0.2) / across, (height + 0.2) / up

@@ -1,9 +1,9 @@
 """The most steerable filters on a grid, by an eigenproblem for each angular frequency or degree.
 
 The eigenvectors of P relative to T (see :mod:`steerable.filters.spectra`) are the filters whose energy is most purely
-of that frequency, and their leaks are 1 - λ. A few filters are almost perfect and the others are useless, so that one
-tolerance is all there is to choose. Both forms commute with the symmetries of the grid, so that every such filter turns
-exactly with the elements that the grid carries. No filter of a frequency above 0 responds to constant images, so that
+of that frequency, and their leaks are 1 - λ. A few filters are almost perfect and the others are useless, so one
+tolerance is all there is to choose. Both forms commute with the symmetries of the grid, so every such filter turns
+exactly with the elements that the grid carries. No filter of a frequency above 0 responds to constant images, so
 networks of these filters are exactly equivariant on them, for every angle.
 """
 

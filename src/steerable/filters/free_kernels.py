@@ -1,4 +1,4 @@
-"""Kernels between permutation capsules of which no element but e keeps a pair of channels in place, in compact form.
+"""Kernels between permutation capsules in which no element but e fixes a pair of channels, in compact form.
 
 Such a bank is free at one entry (i, j) of each orbit of channel pairs, and H carries it to the others: at g(i, j) it is
 ρ_V(g) times what it is at (i, j). All orbits share one table of turned and sampled filters, so that a bank is the
@@ -61,7 +61,7 @@ class FreeKernels:
 
 @lru_cache(maxsize=4096)
 def free_kernels(rho_in: Representation, rho_out: Representation, space: FilterSpace) -> FreeKernels | None:
-    """The compact basis; None where a capsule is not a permutation, or some element keeps a pair of channels.
+    """The compact basis; None if a capsule is not a permutation, or some element fixes a pair of channels.
 
     Pixels of images have another order of their kernels, which weights that were learned before rely on, and so have
     spaces of one's own.

@@ -36,10 +36,11 @@ def ring_space(
     highest: int | Sequence[int] | None = None,
     spacing: float | Sequence[float] | None = None,
 ) -> FilterSpace:
-    """The space of circular harmonics on Gaussian rings, or of spherical ones on shells, as networks often have it.
+    """The space of circular harmonics on Gaussian rings, or spherical ones on shells, which many networks use.
 
-    At the same frequency these filters leak more than those of :func:`~steerable.filter_space`. They serve comparison,
-    and networks that come from elsewhere. For groups that keep one axis of a volume they are rings in every layer.
+    At the same frequency these filters leak more than those of :func:`~steerable.filter_space`. Use them for
+    comparison, and for networks from elsewhere. For groups that keep one axis of a volume they are rings in every
+    layer.
 
     Args:
         group: a group that acts on the plane or on space.
@@ -110,13 +111,13 @@ def _refuse(noun: str, radius: float, harmonic: Harmonic, shape: tuple[int, ...]
 
 
 def _radii(shape: tuple[int, ...], spacing: Spacing) -> list[float]:
-    """One ring per pixel, from the centre, or from the first taps where the centre lies between them, outwards."""
+    """One ring per pixel, outwards from the centre, or from the first taps if the centre lies between taps."""
     last = min((extent - 1) / 2 * apart for extent, apart in zip(shape, spacing, strict=True))
     return [last % 1 + k for k in range(int(last) + 1)]
 
 
 def _per_ring(name: str, given: Any, count: int | None, fits: Callable[[object], bool], expected: str) -> list[Any]:
-    """One value for each ring, of those that the user gave; a single value stands for all rings."""
+    """One value for each ring, from the values that the user gave; a single value is used for all rings."""
     given = given.tolist() if isinstance(given, np.ndarray) else given
     several = isinstance(given, Sequence) and not isinstance(given, str)
     values = list(given) if several else [given] * (count or 1)

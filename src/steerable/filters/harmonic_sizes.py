@@ -1,4 +1,4 @@
-"""What a space of harmonics asks of its group and size: a group that moves the grid, equal extents where it turns."""
+"""The conditions of a space of harmonics: its group moves the grid, with equal extents along axes that it exchanges."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _AXES = {2: ("height", "width"), 3: ("depth", "height", "width")}
 def harmonic_grid(
     group: Group, size: int | Sequence[int], spacing: float | Sequence[float] | None
 ) -> tuple[tuple[int, ...], Spacing]:
-    """(shape, spacing), after a check that the grid carries whatever part of the group pixels can carry.
+    """(shape, spacing), after a check that the grid carries the part of the group that pixels can carry.
 
     Where neighbours are not equally far from each other along all axes, extents are free, and the grid carries less.
     """
@@ -42,14 +42,14 @@ def harmonic_grid(
         a, b = next((a, b) for a, b in np.argwhere(np.round(motion)) if shape[a] != shape[b])
         remedy = "a square kernel" if len(shape) == 2 else "a cubic kernel, or say how far voxels are apart: `spacing`"
         raise ValueError(
-            f"`{lost[0]}` of {group.name} exchanges {names[min(a, b)]} and {names[max(a, b)]}, so that filters have "
+            f"`{lost[0]}` of {group.name} exchanges {names[min(a, b)]} and {names[max(a, b)]}, so filters have "
             f"one extent for both; got {size_text(shape)}. Use {remedy}."
         )
     return shape, apart
 
 
 def kept_line(group: Group) -> Line | None:
-    """The first of the lines z, y and x that every element of a group of space keeps; None where none is kept.
+    """The first of the lines z, y and x that every element of a group of space keeps; None if there is none.
 
     >>> from steerable import about_axis, cyclic, so3
     >>> str(kept_line(about_axis(cyclic(8), "x"))), kept_line(so3())

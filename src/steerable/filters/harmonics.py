@@ -1,4 +1,4 @@
-"""Harmonics: how groups turn filters that are a radial profile times a function of the direction.
+"""Harmonics: filters that are a radial profile times a function of the direction, and the action of groups on them.
 
 In the plane a filter of angular frequency m > 0 is a pair of real filters (u, v) with u + iv = R(r) i^{m-1} e^{imφ}. A
 rotation by α turns the pair by the angle mα, and the mirror of left and right is diag(-1, 1) for each m, as it is for
@@ -35,7 +35,7 @@ __all__ = ["AxialHarmonic", "CircularHarmonic", "Harmonic", "HarmonicFilter", "S
 
 
 class Harmonic(ABC):
-    """How a filter turns: a number, its angular frequency or its degree, and a representation of each group."""
+    """The way in which a filter turns: its angular frequency or degree, and a representation of each group."""
 
     frequency: int
     quantity: ClassVar[str] = "angular frequency"
@@ -48,7 +48,7 @@ class Harmonic(ABC):
 
     @abstractmethod
     def turned_by(self, group: Group) -> Representation:
-        """How a group turns the filters."""
+        """The action of a group on the filters."""
 
     @abstractmethod
     def at(self, points: FloatArray) -> FloatArray:
@@ -140,7 +140,7 @@ class HarmonicFilter:
 
 @lru_cache(maxsize=2048)
 def _restricted(group: Group, harmonic: CircularHarmonic | SphericalHarmonic) -> Representation:
-    """How O(2) or O(3) turns filters, restricted to a group, of which several elements may move the taps alike."""
+    """The action of O(2) or O(3) on filters, restricted to a group whose elements may move taps alike."""
     number = harmonic.frequency
     if isinstance(harmonic, CircularHarmonic):
         whole = CompactRepresentation(o2(), [Wave(number)])
@@ -161,7 +161,7 @@ def _axial(group: Group, about: AxialHarmonic) -> Representation:
         seen = None if action is None else about.line.across(action)
     if seen is None:
         raise ValueError(
-            f"{group.name} does not keep the {about.line.label} axis, so that it does not turn filters {about.line}. "
+            f"{group.name} does not keep the {about.line.label} axis, so it does not turn filters {about.line}. "
             "Make a filter space of this group: `filter_space`."
         )
     if isinstance(group, PlanarGroup):

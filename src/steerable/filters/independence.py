@@ -17,7 +17,7 @@ _OWN_SHARE = 0.01
 
 
 def independent(filters: Iterable[HarmonicFilter]) -> tuple[list[HarmonicFilter], list[HarmonicFilter]]:
-    """(kept, dropped): each filter is kept unless the ones kept before it have most of it already.
+    """(kept, dropped): each filter is kept unless most of it is in the span of the filters kept before.
 
     A pair is dropped where its two filters are multiples of each other, as sin 4φ and cos 4φ are on eight taps.
     """

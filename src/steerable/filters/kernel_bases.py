@@ -1,9 +1,9 @@
 """Equivariant kernels over any filter space: bases of Hom_H(V ⊗ ρ_in, ρ_out), solved in coefficients and sampled last.
 
 A filter bank is an array κ of matrices, one per coefficient, with Σ_w ρ_V(h)[v, w] ρ_out(h) κ(w) ρ_in(h)⁻¹ = κ(v).
-Where H permutes the coefficients up to signs, as it does those of a pixel patch, the bank is fixed by its values at one
+If H permutes the coefficients up to signs, as it does those of a pixel patch, the bank is fixed by its values at one
 coefficient of each orbit, and there it is any intertwiner of that coefficient's stabiliser (Frobenius reciprocity):
-V ⊗ ρ_in is never formed. Where filters turn with angular frequencies or degrees, V falls into small parts, each of
+V ⊗ ρ_in is never formed. If filters turn with angular frequencies or degrees, V splits into small parts, each of
 which is solved once. All other spaces go through the intertwiners of V ⊗ ρ_in.
 """
 
@@ -113,7 +113,7 @@ def _by_intertwiners(rho_in: Representation, rho_out: Representation, rho_v: Rep
 
 
 def _by_harmonics(rho_in: Representation, rho_out: Representation, space: FilterSpace) -> SparseBasis:
-    """The basis for a V that is a sum of harmonics: those of the single ones, side by side."""
+    """The basis for a V that is a sum of harmonics: the bases of the single harmonics, side by side."""
     parts, start = [], 0
     found: dict[Representation, SparseBasis] = {}
     for f in space.harmonics:
@@ -146,7 +146,7 @@ def _by_orbits(rho_in: Representation, rho_out: Representation, rho_v: Represent
 
 @dataclass(frozen=True)
 class _Orbit:
-    """Coefficients that the group moves into each other: the first one's stabiliser, and who carries it to the others.
+    """Coefficients that the group moves into each other: the first one's stabiliser, and elements to reach others.
 
     ``sign[g]`` is the factor by which g multiplies the first one as it moves it.
     """

@@ -1,7 +1,7 @@
 """Filters of volumes about an axis: filters of the plane across it, each in every layer along it.
 
 Two layers on both sides of the centre give two filters, one even and one odd along the axis, so that motions that turn
-the axis over act by signs. A volume that is turned about the axis is turned layer by layer, so that leaks are those of
+the axis over act by signs. A volume that is turned about the axis is turned layer by layer, so leaks are those of
 the plane.
 """
 
@@ -40,7 +40,7 @@ def in_layers(filters: Sequence[HarmonicFilter], shape: tuple[int, ...], line: L
 
 
 def _places(shape: tuple[int, ...], line: Line) -> tuple[IntArray, IntArray]:
-    """(taps,) and (taps,): which tap of the plane each tap stands over, and twice its height along the line."""
+    """(taps,) and (taps,): the tap of the plane below each tap, and twice its height along the line."""
     seen = np.round(tap_coordinates(shape) @ line.frame).astype(int)
     flat, _ = across(shape, (1.0,) * 3, line)
     index = {tuple(tap): t for t, tap in enumerate(tap_coordinates(flat).tolist())}

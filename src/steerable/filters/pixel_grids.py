@@ -1,4 +1,4 @@
-"""The grid of pixels or voxels that a filter's taps fill, and where each element of a group moves them.
+"""The grid of pixels or voxels that a filter's taps fill, and the action of a group on it.
 
 Pixels are squares and voxels are cubes unless their *spacing* says otherwise: the distance from one to the next along
 each axis, in the order of the array's axes.
@@ -91,7 +91,7 @@ def is_even(spacing: Spacing) -> bool:
 
 
 def spacing_text(spacing: Spacing) -> str:
-    """The spacing as text such as ``, 2:1:1 apart``; empty where it is the same along all axes."""
+    """The spacing as text such as ``, 2:1:1 apart``; empty if it is the same along all axes."""
     return "" if is_even(spacing) else f", {':'.join(f'{v:g}' for v in spacing)} apart"
 
 
@@ -118,7 +118,7 @@ def tap_positions(shape: Sequence[int], spacing: Spacing) -> FloatArray:
 
 
 def movers(group: Group) -> tuple[Element, ...]:
-    """The elements whose way with taps is looked at: all of a finite group, those on the grid of an infinite one."""
+    """The elements whose action on taps is used: all of a finite group, those on the grid of an infinite one."""
     return group.elements if isinstance(group, FiniteGroup) else group.grid_elements
 
 

@@ -32,7 +32,7 @@ __all__ = ["pixel_patch", "pixel_space"]
 def pixel_patch(
     group: Group, size: int | Sequence[int], *, spacing: float | Sequence[float] | None = None
 ) -> Representation:
-    """How the group moves the taps of an s×s patch (s×s×s for groups that act on space): [π(g)f](x) = f(g⁻¹x).
+    """The action of the group on the taps of an s×s patch (s×s×s for groups of space): [π(g)f](x) = f(g⁻¹x).
 
     Args:
         group: a group that maps the grid onto itself; C1 C2 C4 D1 D2 D4 and the octahedral groups do.

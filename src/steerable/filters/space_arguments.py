@@ -1,4 +1,4 @@
-"""Filter spaces as arguments: users give a space, or a size, which stands for the default space of that size."""
+"""Filter spaces as arguments: users give a space, or a size, which means the default space of that size."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Filters = int | Sequence[int] | FilterSpace
 def default_space(
     group: Group, size: int | Sequence[int], spacing: float | Sequence[float] | None = None
 ) -> FilterSpace:
-    """All filters on a patch of pixels or voxels where the grid carries the group, otherwise the most steerable ones.
+    """All filters on a patch of pixels or voxels if the grid carries the group, otherwise the most steerable ones.
 
     :func:`~steerable.filter_space` says how the latter are chosen, and what the spacing is.
     """
@@ -49,7 +49,7 @@ def chosen_space(
     filters: FilterSpace | None,
     spacing: float | Sequence[float] | None = None,
 ) -> FilterSpace:
-    """``filters``, checked to be a space of this group, size and spacing; the default space where it is None."""
+    """``filters``, checked to be a space of this group, size and spacing; the default space if it is None."""
     if filters is None:
         return default_space(group, size, spacing)
     if not isinstance(filters, FilterSpace):

@@ -49,7 +49,7 @@ class FilterSpace:
         sampling: S, of shape (taps, dim V): the taps that each coefficient adds, counted row by row from the top left.
             By default the coefficients are the taps themselves.
         spacing: how far apart the taps are along each axis, if not equally far; the grid then carries fewer elements.
-        name: what it is called in text.
+        name: its name in text.
 
     Attributes:
         representation: ρ_V.
@@ -88,7 +88,7 @@ class FilterSpace:
         self.name = name
         if representation.dim == 0:
             raise ValueError("a filter space has at least one coefficient; its representation has dimension 0.")
-        self._sampling = self._checked(sampling)  # None where it is the identity, which may be too large to write out
+        self._sampling = self._checked(sampling)  # None if it is the identity, which may be too large to write out
         self._check_commutes()
 
     @classmethod
@@ -110,7 +110,7 @@ class FilterSpace:
 
     @property
     def harmonics(self) -> tuple[HarmonicFilter, ...]:
-        """The filters, where they are grouped by the frequency or degree with which they turn; otherwise empty."""
+        """The filters, if they are grouped by the frequency or degree with which they turn; otherwise empty."""
         return self._harmonics
 
     @cached_property
@@ -122,9 +122,9 @@ class FilterSpace:
 
     @cached_property
     def leaks(self) -> FloatArray | None:
-        """(dim V,): the share of what each filter does to band-limited images that does not turn as it should.
+        """(dim V,): the share of each filter's response to band-limited images that does not turn as it should.
 
-        It is 0 for pixels that the group moves exactly, and None for spaces of which nobody has said it.
+        It is 0 for pixels that the group moves exactly, and None for spaces whose leaks were not given.
         """
         if self._harmonics:
             return read_only(np.concatenate([np.full(f.taps.shape[1], f.leak) for f in self._harmonics]))
@@ -147,7 +147,7 @@ class FilterSpace:
 
     @cached_property
     def carried(self) -> tuple[Element, ...]:
-        """The elements that map the grid onto itself: with them sampling commutes exactly.
+        """The elements that map the grid onto itself; sampling commutes with them exactly.
 
         Of SO(2) and O(2) they are the turns by multiples of 90°, and the reflections that go with them; of SO(3) and
         O(3) the motions of the cube, or of what is left of it where voxels are not cubes.
@@ -198,7 +198,7 @@ class FilterSpace:
         matrix = None if sampling is None else _as_array(sampling)
         shape = (self.taps, self.taps) if matrix is None else matrix.shape
         if shape != (self.taps, self.dim):
-            given = "no sampling, so that its coefficients are its taps" if matrix is None else f"{shape}"
+            given = "no sampling, so its coefficients are its taps" if matrix is None else f"{shape}"
             raise ValueError(
                 f"the sampling matrix of a filter space has the shape (taps, coefficients): ({self.taps}, {self.dim}) "
                 f"for {size_text(self.size)} taps and a representation of dimension {self.dim}; got {given}."

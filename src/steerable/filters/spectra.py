@@ -1,4 +1,4 @@
-"""The leak of a filter: the share of what it does to band-limited images that does not turn as it should.
+"""The leak of a filter: the share of its response to band-limited images that does not turn as it should.
 
 A filter acts on an image through its spectrum F̂(ω). A tuple of filters F_d turns as a harmonic h_d on images whose
 spectrum lies in the disc, or the ball, |ω| < band if F̂_d(ω) = R(|ω|) h_d(ω̂) there, with one R for all d. With the
@@ -13,9 +13,9 @@ h(x̂), where B is the Bessel function of the frequency or degree, so that
 
     P(F) = ∫ w (Σ_x B(ω|x|) Σ_d F_d(x) h_d(x̂))² dω,     T(F) = Σ_d F_dᵀ K F_d,     K(x, y) = ∫ w B_0(ω|x - y|) dω.
 
-Where neighbours are not equally far from each other along all axes, the grid carries far more than the ball: along the
-axes with close neighbours there are frequencies which no filter can turn into the others. Images are then taken to have
-some of them too, as a little white noise, so that filters do not live on what is not counted.
+If neighbours are not equally far from each other along all axes, the grid carries far more than the ball: along the
+axes with close neighbours there are frequencies which no filter can turn into the others. Images are then assumed to
+have some of them too, as a little white noise, so that filters do not use frequencies that would not count.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class TapSpectra:
 
     @property
     def highest(self) -> int:
-        """The largest angular frequency, or degree, of which the taps have a noticeable part."""
+        """The largest angular frequency, or degree, that is noticeable in the taps."""
         return len(self.parts) - 1
 
     def forms(self, harmonic: Harmonic, functions: TurningTaps) -> tuple[FloatArray, FloatArray]:

@@ -41,18 +41,18 @@ def filter_space(
 
     Args:
         group: a group that acts on the plane or on space.
-        size: the kernel size, odd or even; one number where the group exchanges axes.
+        size: the kernel size, odd or even; one number if the group exchanges axes.
         leak: in (0, 1], the tolerance: the largest share of a filter's response to band-limited images that may fail to
             turn as it should. Larger tolerances give more filters, of higher frequencies.
         highest: the largest angular frequency, or degree; by default every one that the kernel carries.
-        band: in (0, 1], the frequencies of which images consist, as a share of the highest one that the grid carries
+        band: in (0, 1], the frequencies that images contain, as a share of the highest one that the grid carries
             along every axis.
         falloff: how the power of images falls with their frequency, like |ω|^-falloff; 0 gives all frequencies the
             same weight, natural images have about 2.
         spacing: how far apart pixels or voxels are along each axis, (depth, height, width), if not equally far. Filters
             are sampled at the real positions, and exact for the symmetries that the spacing leaves. Kernels that reach
-            equally far along all axes leak least, such as ``(3, 5, 5)`` where slices are twice as far apart. Leaks then
-            count a little white noise beside the band, which closer pixels carry.
+            equally far along all axes leak least, such as ``(3, 5, 5)`` if slices are twice as far apart. Leaks then
+            include a little white noise outside the band, which closer pixels carry.
 
     >>> from steerable import cyclic, so3
     >>> space = filter_space(cyclic(8), 5, leak=0.02)
@@ -84,7 +84,7 @@ def filter_space(
 
 
 def _rounded_up(leak: float) -> str:
-    """Two digits of the leak, which may be given as the tolerance."""
+    """Two digits of the leak, rounded up so that they may be given as the tolerance."""
     unit = 10.0 ** (math.floor(math.log10(leak)) - 1)
     return f"{math.ceil(leak / unit) * unit:.2g}"
 
@@ -93,12 +93,14 @@ def _check_tolerances(leak: object, band: object, falloff: object) -> None:
     _check_share("leak", leak, "the share of a filter that need not turn as it should")
     _check_share("band", band, "the radius of the disc of the images' frequencies, as a share of the pixels' own")
     if not is_real(falloff) or not 0 <= falloff <= 8:
-        raise ValueError(f"`falloff` is an exponent from 0 to 8; got {shown(falloff)}. Natural images have about 2.")
+        raise ValueError(
+            f"`falloff` must be an exponent from 0 to 8; got {shown(falloff)}. Natural images have about 2."
+        )
 
 
 def _check_share(name: str, value: object, meaning: str) -> None:
     if not is_real(value) or not 0 < value <= 1:
-        raise ValueError(f"`{name}` is a number above 0 and at most 1, {meaning}; got {shown(value)}.")
+        raise ValueError(f"`{name}` must be a number above 0 and at most 1, {meaning}; got {shown(value)}.")
 
 
 def _limited(found: tuple[HarmonicFilter, ...], highest: object, what: str) -> tuple[tuple[HarmonicFilter, ...], str]:
@@ -107,7 +109,7 @@ def _limited(found: tuple[HarmonicFilter, ...], highest: object, what: str) -> t
     degrees = carried.quantity == "degree"
     if not is_whole(highest) or highest < 0:
         article = "a" if degrees else "an"
-        raise ValueError(f"`highest` is {article} {carried.quantity}, a whole number ≥ 0; got {shown(highest)}.")
+        raise ValueError(f"`highest` must be {article} {carried.quantity}, a whole number ≥ 0; got {shown(highest)}.")
     if highest > carried.frequency:
         raise ValueError(
             f"{what} cannot carry the {carried.quantity} {highest}; the largest that they can carry is "

@@ -1,4 +1,4 @@
-"""Networks: residual ones, as in the paper and wide ones with a group per stage, U-Nets, and plain ones beside them.
+"""Networks: residual ones, the paper's and wide ones with a group per stage, U-Nets, and plain ones to compare with.
 
 Each name is imported when it is first used, so that the names of models are known without torch.
 """

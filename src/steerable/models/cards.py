@@ -1,4 +1,4 @@
-"""Model cards: what a saved network is, what it was trained on and how well it does, as the hub expects to read it."""
+"""Model cards: what a saved network is, what it was trained on and how good it is, in the form that the hub expects."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def evaluation_results(facts: Mapping[str, Any]) -> list[Any]:
 
 
 def is_ours(card: Path) -> bool:
-    """Whether a model card is one that this library wrote, and nobody has made their own."""
+    """Whether a model card was written by this library and has not been edited."""
     try:
         return MARK in card.read_text("utf-8")
     except (OSError, UnicodeDecodeError):
@@ -74,7 +74,7 @@ def is_ours(card: Path) -> bool:
 
 
 def inline(text: object) -> str:
-    """Text of other people for a cell of a table: on one line, without what Markdown or HTML would take for its own."""
+    """Other people's text for a cell of a table: on one line, without markup of Markdown or HTML."""
     plain = " ".join(str(text).split())
     for mark in "\\`*_[]<>|":
         plain = plain.replace(mark, f"\\{mark}")

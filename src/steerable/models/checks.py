@@ -32,7 +32,7 @@ def check_whole_numbers(network: str, **options: object) -> None:
 
 
 def check_counts(network: str, **options: int) -> None:
-    """Raise TypeError for the first option that is not a whole number, and ValueError where one is below 1."""
+    """Raise TypeError for the first option that is not a whole number, and ValueError for one below 1."""
     check_whole_numbers(network, **options)
     if min(options.values()) < 1:
         *first, last = (f"`{name}`" for name in options)
@@ -41,7 +41,7 @@ def check_counts(network: str, **options: int) -> None:
 
 
 def check_extent(what: str, depth: int, width: int, widest: int) -> None:
-    """Raise ValueError for a network that is deeper or wider than any that is built."""
+    """Raise ValueError for a network that is too deep or too wide for any machine."""
     if depth > DEEPEST or width > widest:
         raise ValueError(
             f"no machine holds a {what} with a depth of {depth:,} and a width of {width:,}; up to {DEEPEST:,} and "
@@ -106,7 +106,7 @@ def check_size(network: str, x: Tensor, depth: int, channels: int, axes: int = 2
 
 
 def _remedy(n: int, multiple: int) -> str:
-    """What to do about a size; padding is even, because otherwise the centre moves and rotations are not exact."""
+    """The remedy for a size; padding is even, because otherwise the centre moves and rotations are not exact."""
     above = max(1, -(-n // multiple)) * multiple
     below = above - multiple
     resized = f"Resize it to {f'{below} or ' if below else ''}{above}"

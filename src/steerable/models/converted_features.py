@@ -1,4 +1,4 @@
-"""The feature maps of a converted network: what it has computed after some of its modules, with their types."""
+"""The feature maps of a converted network: its fields after some of its modules, with their types."""
 
 from __future__ import annotations
 
@@ -58,7 +58,9 @@ def converted_features(network: Converted, at: Sequence[str] | None, size: int) 
     kinds: list[FieldType] = []
     for path in at:
         if not isinstance(kind := last[path].meta.get("field_type"), FieldType):
-            raise ValueError(f"what the converted network has after `{path}` is not a field. Take another module.")
+            raise ValueError(
+                f"the output of the converted network after `{path}` is not a field. Choose another module."
+            )
         kinds.append(kind)
     sides = [size] * (network.in_type.group.axes or 2)
     shapes = _shapes(net, network.in_type, sides)
@@ -84,7 +86,7 @@ def _last_calls(net: fx.GraphModule) -> dict[str, fx.Node]:
 
 @torch.no_grad()
 def _shapes(net: fx.GraphModule, in_type: FieldType, sides: Sequence[int]) -> list[tuple[int, ...]]:
-    """What a pass makes of an image; a copy is taken, so that nothing in the network changes."""
+    """The shapes in a pass over an image; it uses a copy, so that nothing in the network changes."""
     twin = copy.deepcopy(net).eval()
     like = next((p for p in twin.parameters()), torch.zeros(()))
     image = torch.zeros(1, in_type.channels, *sides, dtype=like.dtype, device=like.device)

@@ -1,7 +1,8 @@
-"""Converted networks as a folder of two files: weights in safetensors, and what ``convert`` was asked for in JSON.
+"""Converted networks as a folder of two files: weights in safetensors, and the request to ``convert`` in JSON.
 
-The layout of a converted network is that of a plain one, which only its own Python code says. So the folder is read
-together with the plain network: it is converted again, as it was, and takes the saved weights. Nothing is unpickled.
+The layout of a converted network is that of a plain one, which only its own Python code knows. So the folder is read
+together with the plain network: that is converted again in the same way, and gets the saved weights. Nothing is
+unpickled.
 """
 
 from __future__ import annotations
@@ -75,8 +76,8 @@ def load_converted(folder: str | Path, model: nn.Module) -> Converted:
     )
     if differing:
         raise ValueError(
-            f"the weights in `{folder}` are those of a converted {about['plain']}, and this {type(model).__name__} "
-            f"comes to other tensors, `{differing[0]}` for one. Give the plain network with the layout that was saved."
+            f"the weights in `{folder}` are those of a converted {about['plain']}, and this {type(model).__name__} has "
+            f"other tensors, `{differing[0]}` for one. Give the plain network with the layout that was saved."
         )
     network.load_state_dict(tensors)
     return network
@@ -89,6 +90,6 @@ def _about(config: Path) -> dict[str, Any]:
             raise TypeError
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(
-            f"`{config}` is damaged: it does not say what was converted. Save the network again."
+            f"`{config}` is damaged: it does not say which network was converted. Save the network again."
         ) from error
     return dict(about)

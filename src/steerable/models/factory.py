@@ -37,14 +37,15 @@ def create(name: str, *, features_only: bool = False, **options: Any) -> nn.Modu
 
 
 def from_pretrained(name: str | Path, *, features_only: bool = False, **options: Any) -> nn.Module:
-    """The network in a folder or on the hub, of whichever model it is, or its feature maps.
+    """The network in a folder or on the hub, whichever model it is, or its feature maps.
 
-    The network alone: one that was trained by ``steerable train`` takes normalised images, and a warning says so.
+    This gives only the network: one that was trained by ``steerable train`` takes normalised images, and a warning says
+    so.
 
     Args:
         name: a folder that ``save_pretrained`` or ``steerable export`` wrote, a run folder, or ``owner/name``.
         features_only: whether to leave out the head, and return a :class:`~steerable.models.FeatureMaps`.
-        **options: what ``huggingface_hub.snapshot_download`` takes, such as ``revision``.
+        **options: arguments of ``huggingface_hub.snapshot_download``, such as ``revision``.
     """
     place = local_folder(name, **options)
     shapes = {key: tuple(value.shape) for key, value in read_tensors(place / WEIGHTS).items()}
@@ -61,7 +62,7 @@ def feature_maps(network: nn.Module, at: Sequence[str] | None = None, *, size: i
         network: one of this library's, or one that :func:`~steerable.convert` made.
         at: for a converted network, the paths of the modules after which maps are taken, such as ``["layer1",
             "layer2"]``; other networks have levels of their own.
-        size: for a converted network, the sides of the images or volumes by which reductions are found out.
+        size: for a converted network, the sides of the images or volumes from which reductions are found out.
     """
     expect(network, nn.Module, "a network")
     if isinstance(network, Converted):

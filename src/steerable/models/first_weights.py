@@ -1,4 +1,4 @@
-"""How the weights of networks begin: the convolutions of plain ones, and the last layer of dense ones."""
+"""Initial weights of networks: the convolutions of plain ones, and the last layer of dense ones."""
 
 from __future__ import annotations
 

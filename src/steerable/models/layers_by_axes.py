@@ -1,4 +1,4 @@
-"""The layers that networks of images and of volumes are made of: a table of steerable ones, and one of plain ones."""
+"""The layers of networks of images and of volumes: a table of steerable ones, and one of plain ones."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["PLAIN", "LayerKinds", "layers_of"]
 
 
 class LayerKinds(NamedTuple):
-    """Layers with one signature for images and for volumes."""
+    """Layers with the same signature for images and for volumes."""
 
     convolution: Any
     transposed: Any
@@ -33,5 +33,5 @@ PLAIN = {
 
 
 def layers_of(field_type: FieldType) -> LayerKinds:
-    """The steerable layers for what the group of a type moves: images, or volumes."""
+    """The steerable layers for whatever the group of a type moves: images, or volumes."""
     return _STEERABLE[field_type.group.axes or 2]

@@ -1,4 +1,4 @@
-"""The feature maps of a network, level by level and with their types, for heads of one's own."""
+"""The feature maps of a network, level by level and with their types, for heads of your own."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ class FeatureMaps(nn.Module):
 
     Args:
         down: layers from each level to the next one.
-        reductions: by how many pixels per axis the image is reduced at each level.
+        reductions: the factor by which each axis of the image is reduced at each level.
         up: the layers of the way back, upsampling, joining and decoding, from the coarsest level on; empty for
             networks that have none.
-        divides: how often height and width must be divisible by 2, where sizes that are not are refused.
+        divides: how often height and width must be divisible by 2, if other sizes are refused.
 
     Attributes:
         in_type: the type of the image.
         feature_types: the type of each level.
-        reductions: by how many pixels per axis the image is reduced at each level.
+        reductions: the factor by which each axis of the image is reduced at each level.
     """
 
     def __init__(
@@ -110,5 +110,5 @@ def unet_features(
 
 
 def typed_layers(layers: Iterable[nn.Module]) -> list[snn.EquivariantModule]:
-    """Those of the layers that have types, in their order."""
+    """The layers that have types, in their order."""
     return [layer for layer in layers if isinstance(layer, snn.EquivariantModule)]

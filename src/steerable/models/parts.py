@@ -1,4 +1,4 @@
-"""The parts of a network by name, from the image to the answer, and how some of them are kept as they are.
+"""The parts of a network by name, from the image to the answer, and functions that freeze some of them.
 
 A residual network has the parts ``stem``, ``stage1``, ``stage2``, ``stage3`` and ``head``. A U-Net of depth 2 has
 ``level1``, ``level2`` and ``level3`` on the way down, ``up2`` and ``up1`` on the way up, and ``head``.
@@ -55,7 +55,7 @@ def _unet_parts(names: dict[str, nn.Module]) -> dict[str, list[nn.Module]]:
 
 
 def _residual_parts(children: list[nn.Module]) -> dict[str, list[nn.Module]]:
-    """The first convolution, then as many blocks for each stage; what is between blocks belongs to the next one."""
+    """The first convolution, then this many blocks for each stage; layers between blocks belong to the next one."""
     stem, *others = children
     found: dict[str, list[nn.Module]] = {"stem": [stem], **{f"stage{k}": [] for k in range(1, STAGES + 1)}}
     each = sum(isinstance(child, _BLOCKS) for child in others) // STAGES
@@ -73,13 +73,13 @@ def first_convolution(network: nn.Module) -> FilterBankModule | nn.Conv2d | nn.C
 
 
 def image_channels(network: nn.Module) -> int:
-    """How many channels the images of a network have."""
+    """The number of channels of a network's images."""
     first = first_convolution(network)
     return first.in_type.channels if isinstance(first, FilterBankModule) else first.in_channels
 
 
 def frozen_parts(names: Iterable[str], text: str) -> list[str]:
-    """The parts that a text freezes: ``"all-but-head"``, how many of the first ones, or names with commas between.
+    """The parts that a text freezes: ``"all-but-head"``, a number of first ones, or names with commas between.
 
     Args:
         names: all parts of the network, the head last.
@@ -94,16 +94,16 @@ def frozen_parts(names: Iterable[str], text: str) -> list[str]:
     if re.fullmatch(r"\d+", text.strip()):
         if not 1 <= int(text) <= len(known):
             raise ValueError(
-                f"freeze={text} is the number of parts that are kept as they are, counted from the image on, expected "
-                f"1 to {len(known)}: {listing(known, 20)}."
+                f"freeze={text} is the number of parts that stay as they are, counted from the image on; expected 1 to "
+                f"{len(known)}: {listing(known, 20)}."
             )
         return known[: int(text)]
     wanted = [name.strip() for name in text.split(",")]
     for name in wanted:
         if name == "head":
             raise ValueError(
-                "freeze names the head, which is what is always trained: the classes of other images are others. "
-                f"Freeze some of {listing(known, 20)}."
+                "freeze names the head, which is always trained, because other images have other classes. Freeze some "
+                f"of {listing(known, 20)}."
             )
         if name not in known:
             raise ValueError(
@@ -114,7 +114,7 @@ def frozen_parts(names: Iterable[str], text: str) -> list[str]:
 
 
 def freeze(network: nn.Module, text: str) -> list[nn.Module]:
-    """Keep parts of a network as they are: no gradients, and evaluation mode; returns their modules.
+    """Keep parts of a network as they are, without gradients and in evaluation mode, and return their modules.
 
     In evaluation mode batch norms use the statistics that they have, and do not move them.
 

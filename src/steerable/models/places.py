@@ -1,4 +1,4 @@
-"""Where saved networks lie: folders, run folders, and the hub by names ``owner/name``."""
+"""The places of saved networks: folders, run folders, and the hub by names ``owner/name``."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 
 
 def is_hub_name(name: str | Path) -> bool:
-    """Whether a name is one of the hub, ``owner/name``, and not that of a folder, or of one beside other folders."""
+    """Whether a name has the form of the hub's, ``owner/name``, and is not the path of a folder."""
     folder = Path(name).expanduser()
     of_hub = isinstance(name, str) and _HUB_NAME.fullmatch(name) is not None
     return of_hub and not folder.exists() and not folder.parent.is_dir()
 
 
 def local_folder(name: str | Path, **options: Any) -> Path:
-    """The folder with the weights, which may be the folder ``model`` of a run; one of the hub is downloaded first.
+    """The folder with the weights, perhaps the folder ``model`` of a run; one on the hub is downloaded first.
 
     Args:
         name: a folder, or a name of the hub's form. One such as ``runs/x`` has that form as well: where there is a
             folder ``runs``, it is looked for there only.
-        **options: what ``huggingface_hub.snapshot_download`` takes, such as ``revision``.
+        **options: arguments of ``huggingface_hub.snapshot_download``, such as ``revision``.
     """
     folder = _downloaded(str(name), options) if is_hub_name(name) else Path(name).expanduser()
     for place in (folder, folder / "model"):
@@ -70,17 +70,17 @@ def _downloaded(name: str, options: dict[str, Any]) -> Path:
     except (HfHubHTTPError, OSError) as error:
         reason = " ".join(str(error).split())
         raise FileNotFoundError(
-            f"there is no folder `{name}` here, and the hub has not given a model of that name. Check the name, and "
-            f"your connection. It says: {reason}"
+            f"there is no folder `{name}` here, and no model of that name could be fetched from the hub. Check the "
+            f"name and your connection. The hub says: {reason}"
         ) from error
 
 
 def warn_of_normalisation(caller: str, place: Path) -> None:
-    """Say that a network takes normalised images, where a run has saved it with its normalisation."""
+    """Warn that a network takes normalised images if a run has saved it with its normalisation."""
     if (place / NORMALISATION).is_file():
         warnings.warn(
             f"{caller} gives the network of `{place}` alone, without the normalisation that it was trained with. "
-            f"`steerable.training.TrainedModel.load({str(place)!r})` takes images of bytes and applies it.",
+            f"`steerable.training.TrainedModel.load({str(place)!r})` takes images as bytes and applies it.",
             stacklevel=frames_to_caller(),
         )
 
@@ -89,7 +89,7 @@ def read_config(folder: Path) -> dict[str, Any]:
     """The options of the network in a folder."""
     path = folder / "config.json"
     if not path.is_file():
-        raise FileNotFoundError(f"there is no file `{path}`, which says what the weights are of.")
+        raise FileNotFoundError(f"there is no file `{path}`, which says what network the weights belong to.")
     try:
         found = json.loads(path.read_bytes())
     except ValueError as error:

@@ -22,19 +22,19 @@ WIDEST = 100_000
 
 
 class PlainClassifier(nn.Module):
-    """Features of an image, pooled, and a linear layer that makes scores of them; its layers begin by He's rule."""
+    """Features of an image, pooled, and a linear layer for the scores; its weights begin by He's rule."""
 
     def build(
         self, stem: nn.Conv2d | nn.Conv3d, stages: Sequence[tuple[int, int]], blocks: int, num_classes: int, **how: Any
     ) -> None:
-        """Make the layers: a first convolution, so many blocks in each stage, and what makes scores of them.
+        """Make the layers: a first convolution, this many blocks in each stage, and a layer for the scores.
 
         Args:
             stem: the first convolution.
             stages: the channels inside the blocks of each stage, and those between them.
             blocks: how many each stage has.
             num_classes: the number of scores.
-            **how: what :class:`PlainBlock` takes besides.
+            **how: the other arguments of :class:`PlainBlock`.
         """
         layers: list[nn.Module] = [stem]
         channels, axes = stem.out_channels, how.get("axes", 2)
@@ -65,7 +65,7 @@ class PlainResNet(SavedModel, PlainClassifier):
         crelu: a CReLU inside the block, which doubles the inner channels: with ``width=400, inner=160`` exactly
             the convolutions of the paper's (400, 160) network, without their symmetry.
         in_channels: channels of the image.
-        stem: by how many pixels per axis the first convolution reduces an image, 1, 2, 4 or 8.
+        stem: the factor by which the first convolution reduces each axis of an image, 1, 2, 4 or 8.
         axes: 2 for images, 3 for volumes.
     """
 
@@ -100,7 +100,7 @@ class PlainResNet(SavedModel, PlainClassifier):
 
 
 class PlainBlock(nn.Module):
-    """a = relu(norm(x)), averaged over 2×2 pixels where it shrinks; y = shortcut + conv2(act(norm(conv1(a))))."""
+    """a = relu(norm(x)), averaged over 2×2 pixels if it shrinks; y = shortcut + conv2(act(norm(conv1(a))))."""
 
     def __init__(
         self,
@@ -139,7 +139,7 @@ def plain_resnet(depth: int = 14, width: int = 64, num_classes: int = 10, **opti
 
 
 def plain_width(depth: int, parameters: int, *, num_classes: int = 10, in_channels: int = 3) -> int:
-    """The width at which the plain network of that depth comes nearest to a number of parameters.
+    """The width that brings the plain network of that depth closest to a number of parameters.
 
     >>> plain_width(14, 4_470_000)
     81

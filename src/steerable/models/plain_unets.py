@@ -64,7 +64,7 @@ def plain_unet(depth: int = 3, width: int = 16, out_channels: int = 2, **options
 
 
 def plain_unet_width(depth: int, parameters: int, *, out_channels: int = 2, in_channels: int = 3) -> int:
-    """The width at which the plain U-Net of that depth comes nearest to a number of parameters.
+    """The width that brings the plain U-Net of that depth closest to a number of parameters.
 
     >>> plain_unet_width(2, 100_000)
     15

@@ -1,4 +1,4 @@
-"""Models by name and config: what run folders and the command line write down.
+"""Models by name and config, as run folders and the command line store them.
 
 A new model is a class that saves itself (see :class:`~steerable.models.saving.SavedModel`) and an entry of ``MODELS``.
 Nothing here imports torch before a model is built, so that help texts can list names and options.
@@ -65,7 +65,7 @@ class ModelEntry:
 
 
 def _sizes(width: str, by_depth: Mapping[int, tuple[int, ...]]) -> tuple[Mapping[str, int], ...]:
-    """A size for each depth and each of its widths, in the order in which they are given."""
+    """A size for each depth and each of its widths, in the given order."""
     return tuple({"depth": depth, width: number} for depth, numbers in by_depth.items() for number in numbers)
 
 
@@ -178,7 +178,7 @@ def described_model(model: Mapping[str, Any]) -> nn.Module:
 
 
 def recognised_model(config: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Any]:
-    """The name and the options of a saved network, whose config does not say which model it is.
+    """The name and the options of a saved network whose config does not name its model.
 
     Args:
         config: its options.

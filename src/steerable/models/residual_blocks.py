@@ -1,4 +1,4 @@
-"""What residual networks are made of: pre-activation blocks between field types, and heads that give scores."""
+"""The parts of residual networks: pre-activation blocks between field types, and heads that give scores."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class PreActivationBlock(snn.EquivariantModule):
 
     Args:
         plan: the types, the stride and the size of the filters.
-        downsampling: how the stride is carried out; see :class:`~steerable.models.ResNet`.
+        downsampling: how the image is reduced; see :class:`~steerable.models.ResNet`.
         dropout: the probability with which a capsule is dropped between the two convolutions.
     """
 
@@ -78,7 +78,7 @@ def nonlinearity(field_type: FieldType) -> snn.EquivariantModule:
 
 
 def head_for(kind: Head, field_type: FieldType, num_classes: int) -> nn.Module:
-    """The layers that make scores of a pooled field; :class:`~steerable.models.ResNet` says what the kinds are."""
+    """The layers that make scores of a pooled field; :class:`~steerable.models.ResNet` describes the kinds."""
     check_choice("head", kind, get_args(Head))
     if kind == "linear":
         return nn.Linear(field_type.channels, num_classes)
@@ -98,7 +98,7 @@ def head_for(kind: Head, field_type: FieldType, num_classes: int) -> nn.Module:
 
 
 def _quiet(linear: snn.Linear) -> snn.Linear:
-    """The layer with small scores at first: it adds up all poses of a feature, of which D8 has sixteen."""
+    """The layer with small scores at first: it adds up all poses of a feature, and D8 has sixteen of them."""
     make_quiet(linear)
     return linear
 

@@ -1,4 +1,4 @@
-"""What the residual networks have in common: layers from a plan, a head, feature maps and restriction."""
+"""The common part of residual networks: layers from a plan, a head, feature maps and restriction."""
 
 from __future__ import annotations
 

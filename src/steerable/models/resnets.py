@@ -19,7 +19,7 @@ __all__ = ["ResNet", "resnet"]
 
 
 class Layout(TypedDict, total=False):
-    """The capsules that a residual network is made of, as text, and its stem; what is not given has a default."""
+    """The capsules of a residual network, as text, and its stem; every entry has a default."""
 
     axes: int
     stream: str | None
@@ -44,9 +44,9 @@ class ResNet(ResidualNetwork):
         stream: the capsule mix between blocks; by default the paper's for D4, ``"regular"`` for other finite groups,
             and the first four irreps for SO(2) and the like.
         inner: the capsule mix inside a block, with the same defaults for other groups than D4.
-        stem: by how many pixels per axis the first convolution reduces an image: 1 is the paper's network, for images
-            of some 32 pixels; with 2, 4 or 8 the first stage sees one of 64, 128 or 256 pixels at that size. It is
-            exact on multiples of 4 · ``stem``.
+        stem: the factor by which the first convolution reduces each axis of an image: 1 is the paper's network, for
+            images of about 32 pixels; with 2, 4 or 8 the first stage sees an image of 64, 128 or 256 pixels at that
+            size. The network is exact on multiples of 4 · ``stem``.
         kernel_size: the odd size of the blocks' filters, 3 by default; 5 carries more frequencies for groups such as
             D8, which turn images by other angles than 90°.
         restricted_to: subgroups to which the network is restricted when it has been built; :meth:`restrict` sets it.
@@ -55,10 +55,10 @@ class ResNet(ResidualNetwork):
             ``"stride"`` is the paper's strided convolution, exact on 1, 5, 9, 13, ….
         head: ``"linear"`` is the paper's, linear on all channels and not invariant; ``"invariant"`` is the equivariant
             map to scalars; ``"max"`` takes the largest channel of each capsule first; ``"mirror"`` is invariant under
-            the element m alone, left and right, for pictures that stand upright.
+            the element m only, left and right, for upright pictures.
 
     Attributes:
-        out_type: the type of the scores, where they are invariant under the whole group; else there is none.
+        out_type: the type of the scores, if they are invariant under the whole group; otherwise there is none.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class ResNet(ResidualNetwork):
         self.restrict_in_steps(layout.get("restricted_to"))
 
     def say_types(self) -> None:
-        """Set ``invariant_under`` to the name of a group as well, and ``out_type`` where it is the network's own."""
+        """Set ``invariant_under`` to the name of a group as well, and ``out_type`` if it is the network's own."""
         super().say_types()
         under: Group | None = self.group
         if self.kind_of_head == "linear":

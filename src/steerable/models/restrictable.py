@@ -27,7 +27,7 @@ class Restrictable(nn.Module):
     group: Group
 
     def restrict(self, subgroup: Iterable[str] | Group) -> Self:
-        """The same function over a subgroup: fewer promises, and more parameters to learn on with.
+        """The same function over a subgroup: fewer promises, more parameters to learn.
 
         Its filters are those of the subgroup's larger space, set such that the scores stay the same up to rounding.
         It is saved and loaded like any other network. This network stays as it is.
@@ -60,7 +60,7 @@ class Restrictable(nn.Module):
 
 
 def step_text(group: Group, subgroup: Iterable[str] | Group) -> str:
-    """A subgroup as text that a config keeps: its name where it has one, else its elements.
+    """A subgroup as text for a config: its name if it has one, else its elements.
 
     >>> from steerable import dihedral
     >>> step_text(dihedral(4), ["e", "mr"]), step_text(dihedral(8), "C4")

@@ -1,7 +1,7 @@
 """Models as a folder of two files: weights in safetensors, and a JSON config that says how to build the network.
 
 Loading never unpickles anything: the config names a model of this library and its arguments. Weights are saved with
-their SHA-256, and compared with it when they are read.
+their SHA-256, which is checked when they are read.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ else:
     except ImportError:
 
         class PyTorchModelHubMixin:
-            """Takes the place of the mixin: networks can be built and trained, but not saved as folders."""
+            """Replaces the mixin: networks can be built and trained, but not saved as folders."""
 
             def __init_subclass__(cls, **options: Any) -> None:
                 super().__init_subclass__()
@@ -92,7 +92,7 @@ class SavedModel(
 
         Args:
             pretrained_model_name_or_path: the folder, or a run folder with the folder ``model`` in it, or a name of the
-                hub's form, ``owner/name``. No server is asked for other names.
+                hub's form, ``owner/name``. Other names are not looked up on any server.
             strict: whether weights that are missing, or belong to another network, are an error.
             features_only: whether to leave out the head, and return a :class:`~steerable.models.FeatureMaps`.
             **options: what huggingface_hub's mixin takes, such as ``revision``.
@@ -122,7 +122,7 @@ class SavedModel(
     def feature_maps(self) -> FeatureMaps:
         """The network without its head: a module that gives the feature maps of every level, with their types."""
         raise TypeError(
-            f"{type(self).__name__} is a plain network, whose channels have no types, so that its feature maps have "
+            f"{type(self).__name__} is a plain network, whose channels have no types, so its feature maps have "
             "none either. Take those of resnet, wide_resnet or unet."
         )
 
@@ -134,7 +134,7 @@ class SavedModel(
         facts: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> str | None:
-        """Write weights, config and a model card into a folder; a card that somebody has edited stays.
+        """Write weights, config and a model card into a folder; a card that somebody has edited is kept.
 
         Args:
             save_directory: the folder.
@@ -158,7 +158,7 @@ class SavedModel(
     def generate_model_card(
         self, *arguments: Any, licence: str | None = None, facts: Mapping[str, Any] | None = None, **options: Any
     ) -> Any:
-        """The text beside the weights; the licence is what the author says, else none."""
+        """The text beside the weights; it has a licence only if the author gives one."""
         facts = facts or {}
         card = super().generate_model_card(*arguments, **card_values(self, facts, licence), **options)  # type: ignore[arg-type]
         header: Any = card.data

@@ -1,4 +1,4 @@
-"""Tensors as safetensors files, written whole or not at all and with their SHA-256, with which they are compared."""
+"""Tensors as safetensors files, written completely or not at all, with a SHA-256 that is checked."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["read_tensors", "tensor_bytes", "tensor_digest", "write_tensors"]
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
-    """Write a safetensors file that appears whole or not at all, with the SHA-256 of the tensors among its metadata."""
+    """Write a safetensors file completely or not at all, with the tensors' SHA-256 among its metadata."""
     write_bytes(path, tensor_bytes(tensors))
 
 
@@ -45,7 +45,7 @@ def _in_order(file: bytes) -> bytes:
 
 
 def read_tensors(path: Path, device: str = "cpu") -> dict[str, Tensor]:
-    """What :func:`write_tensors` wrote, compared with its SHA-256; a file of another program has none."""
+    """The tensors that :func:`write_tensors` wrote, checked by their SHA-256; other programs' files have none."""
     from safetensors import SafetensorError, safe_open
 
     if not path.is_file():

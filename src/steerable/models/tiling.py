@@ -1,4 +1,4 @@
-"""A network on images of any size, tile by tile: tiles overlap, and what they say is blended without a seam."""
+"""A network on images of any size, tile by tile: tiles overlap, and their results are blended without a seam."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from torch import Tensor, nn
 __all__ = ["TiledAsUNet", "Tiling", "bands_in_tiles", "mirrored_indices", "predict_in_tiles"]
 
 USUAL_TILE = 256
-ROOM = 4  # times the reach of a network that its tiles have at least, unless somebody says otherwise
+ROOM = 4  # tiles are at least this many times the reach of a network, unless their size is given
 
 
 class TiledAsUNet:
-    """What a U-Net that halves images ``depth`` times says of how it is tiled."""
+    """The tiling of a U-Net that halves images ``depth`` times."""
 
     depth: int
     interpolates = False
@@ -24,12 +24,12 @@ class TiledAsUNet:
 
     @property
     def stride(self) -> int:
-        """By what the image is reduced in all; tiles begin at multiples of it."""
+        """The factor by which the image is reduced in all; tiles begin at multiples of it."""
         return 1 << self.depth
 
     @property
     def reach(self) -> int:
-        """How many pixels away an input pixel may lie that an output pixel depends on.
+        """The distance in pixels between an output pixel and the farthest input pixel that it depends on.
 
         The way through the lowest level reaches furthest. With s = 2^depth, the two 3×3 convolutions there reach 2 s
         pixels, two on the way down and two on the way up of each level above 4 (1 + 2 + … + s / 2) = 4 s - 4 in all,
@@ -41,13 +41,13 @@ class TiledAsUNet:
 
 @dataclass(frozen=True)
 class Tiling:
-    """How an image is cut.
+    """The way in which an image is cut.
 
     A tile begins at a multiple of ``stride``, so that a network which halves images sees the same blocks of pixels in
-    each tile as in the whole image. What a tile says within ``margin`` of its own border counts nothing, unless that is
-    the image's border; further inside its weight rises to 1, and weights are normalised. Where the margin is at least
-    the network's reach, the result is that of the whole image, everywhere. The places of tiles are symmetric, so that a
-    turned image is cut like the image.
+    each tile as in the whole image. A tile's results within ``margin`` of its own border are ignored, unless that is
+    the image's border; further inside its weight rises to 1, and weights are normalised. If the margin is at least
+    the network's reach, the result is that of the whole image everywhere. The places of tiles are symmetric, so that a
+    turned image is cut in the same way.
 
     Args:
         tile: the side of the tiles, a multiple of ``stride``.
@@ -63,7 +63,7 @@ class Tiling:
         for name in ("tile", "stride", "margin"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < (name != "margin"):
-                raise ValueError(f"the {name} of a tiling is a whole number of pixels, got {value!r}.")
+                raise ValueError(f"the {name} of a tiling must be a whole number of pixels, got {value!r}.")
         if self.tile % self.stride:
             above = -(-self.tile // self.stride) * self.stride
             raise ValueError(
@@ -97,21 +97,21 @@ class Tiling:
 
     @property
     def blend(self) -> int:
-        """Over how many pixels the weight of a tile rises."""
+        """The number of pixels over which the weight of a tile rises."""
         return max(1, (self.tile - 2 * self.margin) // 4)
 
     @property
     def step(self) -> int:
-        """The largest distance between tiles: each pixel has one that gives it weight."""
+        """The largest distance between tiles, so that some tile gives each pixel weight."""
         return (self.tile - 2 * self.margin - self.blend) // self.stride * self.stride
 
     def padded(self, size: int) -> tuple[int, int]:
-        """(pixels before, size in all) of a side that is continued on both sides to a multiple of the stride."""
+        """(pixels before, size in all) of a side that is extended on both ends to a multiple of the stride."""
         whole = (size + self.stride - 1) // self.stride * self.stride  # ONNX rounds negative quotients up
         return (whole - size) // 2, whole
 
     def starts(self, size: int) -> list[int]:
-        """Where tiles begin along a side that is a multiple of the stride; from both ends they are the same.
+        """The beginnings of tiles along a side that is a multiple of the stride; the same from both ends.
 
         >>> Tiling(32, 8, 4).starts(96)
         [0, 16, 32, 48, 64]
@@ -128,7 +128,7 @@ class Tiling:
             count += 2
 
     def weights(self, start: int, size: int) -> Tensor:
-        """The weight of each pixel of a tile along one side, float32 (tile,), or (size,) where that is less."""
+        """The weight of each pixel of a tile along one side, float32 (tile,), or (size,) if that is less."""
         length = min(self.tile, size)
         place = torch.arange(length, dtype=torch.float32) + 0.5
         left = place if start else torch.full_like(place, torch.inf)
@@ -139,7 +139,7 @@ class Tiling:
 def predict_in_tiles(
     scores: Callable[[Tensor], Tensor], image: Tensor, tiling: Tiling | None = None, *, batch_size: int = 4
 ) -> Tensor:
-    """What a network says of an image of any size, (channels, height, width) → (outputs, height, width).
+    """The answer of a network for an image of any size, (channels, height, width) → (outputs, height, width).
 
     See :func:`bands_in_tiles` for the arguments, and for results that are too large to keep.
     """
@@ -192,7 +192,7 @@ def bands_in_tiles(
 
 
 def mirrored_indices(start: int, count: int, size: int) -> Tensor:
-    """The indices start, start + 1, … of a line of pixels that is continued as in a mirror at its first and last one.
+    """The indices start, start + 1, … of a line of pixels that is mirrored at its first and last pixel.
 
     >>> mirrored_indices(-2, 8, 4).tolist()
     [2, 1, 0, 1, 2, 3, 2, 1]

@@ -1,4 +1,4 @@
-"""The weights of one network given to another of the same layout, with another head or other channels of the image."""
+"""The weights of one network copied to another of the same layout, with another head or other image channels."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["transfer_weights"]
 
 @torch.no_grad()
 def transfer_weights(source: nn.Module, target: nn.Module, *, head: bool) -> None:
-    """Copy all parameters and running statistics of a network to another one, which is changed in place.
+    """Copy all parameters and running statistics of a network to another one, which changes in place.
 
     Where the two take images of n and m channels, every filter of the first convolution becomes the mean over the old
     channels, for each of the new ones, times n/m. An image that is the same in all channels thus gives the same

@@ -27,7 +27,7 @@ __all__ = ["UNet", "unet"]
 
 
 class UNetLayout(TypedDict, total=False):
-    """The capsules inside a U-Net, as text, and what it is restricted to; what is not given has a default."""
+    """The capsules inside a U-Net, as text, and the subgroup that it is restricted to; every entry has a default."""
 
     axes: int
     stream: str
@@ -39,10 +39,10 @@ class UNet(SavedModel, Restrictable, TiledAsUNet):
     """f(π_in(g) x) = π_out(g) f(x) for every g: scalars (``A1``) stay as they are, vectors (``E``) turn with the image.
 
     Down: two 3×3 convolutions, each with norm and nonlinearity, then the mean over 2×2 pixels, ``depth`` times, with
-    twice the copies on each level. Up: a transposed 2×2 convolution of stride 2, the skip connection beside it, two
-    convolutions. All of this is exact when height and width are multiples of 2^depth; other sizes are refused. Groups
-    with angles off the grid, such as D8, have a 1×1 convolution and an interpolation in place of the transposed one,
-    whose gaps between taps do not turn well.
+    twice the copies on each level. Up: a transposed 2×2 convolution of stride 2, joined with the skip connection, and
+    two convolutions. All of this is exact when height and width are multiples of 2^depth; other sizes are refused.
+    Groups with angles off the grid, such as D8, have a 1×1 convolution and an interpolation in place of the transposed
+    one, whose gaps between taps do not turn well.
 
     Shapes: (batch, in_type.channels, height, width) → (batch, out_type.channels, height, width), with a depth before
     the height for volumes.
@@ -50,7 +50,7 @@ class UNet(SavedModel, Restrictable, TiledAsUNet):
     Args:
         depth: how often the image is halved.
         copies: how often each capsule of the mixes occurs at full size; twice as often on each level below.
-        out_type: what each pixel of the output is, as text: ``"2*A1"`` for the scores of two classes, ``"E"`` for a
+        out_type: the type of each pixel of the output, as text: ``"2*A1"`` for the scores of two classes, ``"E"`` for a
             vector, ``"A1 + E"`` for a scalar and a vector.
         group: by name, ``"D4"`` by default, and ``"O"`` for volumes; groups of the plane move volumes about z.
         axes: 2 for images, 3 for volumes.
@@ -58,7 +58,7 @@ class UNet(SavedModel, Restrictable, TiledAsUNet):
             the like.
         inner: the capsule mix between the two convolutions of a level, by default ``stream``.
         in_type: the type of the input, as text.
-        in_channels: in place of ``in_type``, the number of scalar channels; 3 where neither is given.
+        in_channels: in place of ``in_type``, the number of scalar channels; 3 if neither is given.
         restricted_to: subgroups to which the network is restricted when it has been built; :meth:`restrict` sets it.
     """
 
@@ -77,7 +77,7 @@ class UNet(SavedModel, Restrictable, TiledAsUNet):
         check_known("UNet", layout, UNetLayout, "unet")
         check_depth("UNet", depth)
         if isinstance(copies, bool) or not isinstance(copies, int) or copies < 1:
-            raise ValueError(f"UNet: the number of copies of each capsule is a whole number ≥ 1, got {copies!r}.")
+            raise ValueError(f"UNet: the number of copies of each capsule must be a whole number ≥ 1, got {copies!r}.")
         self.group = group_on(group, layout.get("axes", 2))
         self.in_type = _type(self.group, _input_text(in_type, in_channels), "in_type")
         self.out_type = _type(self.group, out_type, "out_type")
@@ -183,7 +183,7 @@ def _level(start: FieldType, inner: FieldType, out: FieldType, *, halves: bool =
 
 
 def _enlarging(start: FieldType, out: FieldType) -> snn.EquivariantModule:
-    """From a level to the next finer one."""
+    """The layers from a level to the next finer one."""
     kinds = layers_of(start)
     if start.group.keeps_grid:
         transposed: snn.EquivariantModule = kinds.transposed(start, out, 2, stride=2)
@@ -226,7 +226,7 @@ def _text(field_type: FieldType | str, role: str) -> str:
         again = None
     if again != field_type:
         raise TypeError(
-            f"unet: {role} `{field_type}` of {field_type.group.name} cannot be read back from text, so that a network "
+            f"unet: {role} `{field_type}` of {field_type.group.name} cannot be read back from text, so a network "
             "with it could not be saved. Use capsules of the group's catalogue, and a group with a name, such as D4."
         )
     return str(field_type)

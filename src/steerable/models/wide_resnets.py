@@ -20,7 +20,7 @@ WIDEST = 1_000
 
 
 class WideOptions(TypedDict, total=False):
-    """What is seldom changed; what is not given has a default."""
+    """Options that are seldom changed; every one has a default."""
 
     match: Match
     dropout: float
@@ -32,7 +32,8 @@ class WideResNet(ResidualNetwork):
     """A wide residual network whose stages are equivariant to smaller and smaller groups, on regular fields.
 
     Large features of a scene often have fewer symmetries than its details: with ``groups=("D8", "D4", "D1")`` the
-    first stage turns with rotations by 45° and mirror images, the second one by 90°, and the last one only mirrors.
+    first stage is equivariant to rotations by 45° and mirror images, the second to those by 90°, and the last only to
+    mirror images.
     The scores are invariant under the last group.
 
     Shapes: (batch, in_channels, height, width) → (batch, num_classes), exact on multiples of 4.
@@ -44,8 +45,8 @@ class WideResNet(ResidualNetwork):
             they are separated by commas.
         num_classes: the number of scores.
         in_channels: scalar channels of the image.
-        match: ``"parameters"`` gives each stage about as many parameters as the plain network has, ``"channels"`` as
-            many channels, and so fewer parameters.
+        match: ``"parameters"`` gives each stage about as many parameters as in the plain network, ``"channels"`` as
+            many channels, and therefore fewer parameters.
         dropout: the probability with which a capsule is dropped between the two convolutions of a block.
         downsampling: ``"pool"`` averages 2×2 pixels before a stage; ``"stride"`` is the strided convolution of the
             original, exact on 1, 5, 9, 13, ….

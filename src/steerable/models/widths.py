@@ -1,4 +1,4 @@
-"""How wide a network must be to have a number of parameters; networks are built without storage to be counted."""
+"""The width that gives a network a number of parameters; networks are built without storage to be counted."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["nearest_width"]
 
 
 def nearest_width(build: Callable[[int], nn.Module], parameters: int) -> int:
-    """The width at which ``build(width)`` comes nearest to a number of parameters.
+    """The width that brings ``build(width)`` closest to a number of parameters.
 
     >>> nearest_width(lambda width: nn.Linear(width, 10), 217)
     21

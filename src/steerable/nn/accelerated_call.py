@@ -1,4 +1,4 @@
-"""The call that takes the place of a network's ``forward``: recorded or compiled where that is right, else plain."""
+"""The call that replaces a network's ``forward``: recorded or compiled where that is right, plain otherwise."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MOST_SHAPES = 64
 
 
 class AcceleratedCall:
-    """Computes what a network's ``forward`` computes, of whatever input, in whatever mode.
+    """Computes the same as a network's ``forward``, for any input and in any mode.
 
     The first shape that comes is compiled and recorded at once. Others are recorded when they have come three times,
     because recording takes much longer than a pass. Everything that a recording cannot know runs as it is: tensors that
@@ -47,7 +47,7 @@ class AcceleratedCall:
 
     Attributes:
         shapes: those that are compiled and recorded at once; the first one that comes where none is given.
-        convolutions: how they are carried out, in words.
+        convolutions: how they are computed, in words.
         device: the kind of device on which passes are recorded, that of the first input.
         notes: what was said about inputs that run slowly, each once.
     """
@@ -64,7 +64,7 @@ class AcceleratedCall:
         self._forget()
 
     def _forget(self) -> None:
-        """Nothing is ready, as at first."""
+        """Forget everything that is ready, as at the beginning."""
         self._places: NetworkPlaces | None = None
         self._ready: dict[object, Run] = {}
         self._seen: Counter[object] = Counter()
@@ -90,7 +90,7 @@ class AcceleratedCall:
         return x if self.memory_format is None or x.ndim != 4 else laid_out(x, self.memory_format)
 
     def ready(self, x: Tensor) -> Run:
-        """How inputs like x are run, under the modes, gradients and autocast of now."""
+        """The way to run inputs like x, under the current modes, gradients and autocast."""
         places = self._current_places()
         if places is None or (x.is_cuda and torch.cuda.is_current_stream_capturing()):
             return self.plain
@@ -107,7 +107,7 @@ class AcceleratedCall:
         return self._ready[key]
 
     def step_down(self, reason: str) -> None:
-        """Do without the compiler from now on, or without recordings where it is out already."""
+        """Work without the compiler from now on, or without recordings if it is switched off already."""
         self.compiles, self.records = False, self.records and self.compiles
         self._forget()
         self.say(
@@ -123,7 +123,7 @@ class AcceleratedCall:
     # ---------------------------------------------------------------- what is made ready
 
     def _current_places(self) -> NetworkPlaces | None:
-        """Where the network lies; None while other tensors take the place of its parameters."""
+        """The places of the network; None while other tensors replace its parameters."""
         if self._places is not None and not self._places.unchanged:
             if self._places.borrowed:
                 return None
@@ -132,14 +132,14 @@ class AcceleratedCall:
         return self._places
 
     def _is_due(self, x: Tensor, key: object) -> bool:
-        """Whether an input that comes for the first time, or again, is to be made ready."""
+        """Whether an input that appears for the first time, or again, is to be made ready."""
         if not self.shapes or x.shape in self.shapes:
             return True
         if not self.records:  # a second shape would be compiled as well: a minute of waiting
             return False
         if len(self._ready) >= MOST_READY or len(self._seen) >= MOST_SHAPES:
             self.say(
-                "inputs of many shapes have come to the accelerated network; those that are not recorded yet run as "
+                "the accelerated network has received inputs of many shapes; those that are not recorded yet run as "
                 "they are, which is slower. Bring inputs to a few shapes, by padding for instance."
             )
             return False
@@ -186,16 +186,16 @@ class AcceleratedCall:
 
     @property
     def __wrapped__(self) -> Run:
-        """Where tools find the arguments of the network's own ``forward``."""
+        """The network's own ``forward``, for tools that inspect its arguments."""
         return self.plain
 
     @property
     def __code__(self) -> CodeType:
-        """Where ``torch.export`` finds its name and file."""
+        """The name and file of ``forward``, for ``torch.export``."""
         return self.plain.__code__
 
     def __getstate__(self) -> dict[str, Any]:
-        """Of a copy or a file: what is ready belongs to this network on this machine."""
+        """The state of a copy or a file; what is ready belongs to this network on this machine."""
         kept = ("network", "plain", "compiles", "records", "device", "convolutions", "notes", "shapes")
         # Memory formats go by name: what `torch.save` writes can hold no others.
         memory_format = next((name for name, known in MEMORY_FORMATS.items() if known is self.memory_format), None)
@@ -227,7 +227,7 @@ def _is_ordinary(x: object) -> bool:
 
 
 def _conditions(x: Tensor) -> tuple[object, ...]:
-    """What a recording depends on, beside the network."""
+    """Everything besides the network that a recording depends on."""
     casts = torch.is_autocast_enabled(x.device.type) and torch.get_autocast_dtype(x.device.type)
     return x.shape, x.dtype, x.device, x.requires_grad, torch.is_grad_enabled(), casts
 
@@ -239,6 +239,6 @@ def _synchronises(places: NetworkPlaces) -> bool:
 
 
 def _tried(run: Run, x: Tensor) -> Run:
-    """The same, once it has run: what a compiler cannot do shows in the first call."""
+    """The same function, after one run: what a compiler cannot do appears in the first call."""
     run(x)
     return run

@@ -1,4 +1,4 @@
-"""One call that makes a network fast on its machine, and leaves what it computes as it is."""
+"""One call that makes a network fast on its machine, without changing what it computes."""
 
 from __future__ import annotations
 
@@ -28,30 +28,30 @@ def accelerate(
     training: bool = True,
     compile: bool | None = None,  # noqa: A002, as in torch.nn.Module
 ) -> NetworkT:
-    """The same network, made fast on the machine that it is on; what it computes stays the same, up to rounding.
+    """The same network, made fast on the machine that it is on; its results stay the same, up to rounding.
 
     Its memory format and the backends of its convolutions are set to the fastest ones. On an NVIDIA GPU it is compiled
     as well, and its passes are recorded as CUDA graphs, which the GPU repeats without waiting for Python. Outputs and
     gradients are compared with the network's own; whatever fails or differs is left out, and a warning says so.
 
     The network is changed in place. Its parameters, ``state_dict``, ``train()``, ``eval()``, ``to()`` and types stay as
-    they are, so that checkpoints fit with and without this. Inputs of other shapes work too: they are recorded when
-    they have come three times, and run as they are until then. ``print(network.forward)`` says what is on. To
-    accelerate a network once more for another example prepares that one as well; for the same one it does nothing.
+    they are, so that checkpoints fit with and without this. Inputs of other shapes work too: a shape is recorded when
+    it appears for the third time, and runs as ordinary code until then. ``print(network.forward)`` says what is on. To
+    accelerate a network again for another example prepares that one as well; for the same one it does nothing.
 
     Args:
         network: a network with layers of this library, on the device where it will run. It takes one tensor and returns
             one. Put wrappers such as ``DistributedDataParallel`` around it afterwards.
-        example: a batch as in use: its shape, dtype and device count, its values do not. Call this under the
+        example: a batch as in use: its shape, dtype and device matter, its values do not. Call this under the
             same ``torch.autocast`` as the network will be called under.
-        training: whether the network will be trained; if not, passes with gradients are prepared when they come.
+        training: whether the network will be trained; if not, passes with gradients are prepared when they occur.
         compile: whether the network goes through ``torch.compile``, by default on a GPU where Triton is installed.
             Training and evaluation are compiled one after the other, which takes far longer than to record them alone.
 
     Raises:
-        TypeError: when the module has no layers of this library, is a wrapper around such a network, or does not return
+        TypeError: if the module has no layers of this library, is a wrapper around such a network, or does not return
             a tensor.
-        ValueError: when the example does not fit the network.
+        ValueError: if the example does not fit the network.
 
     >>> from steerable import FieldType, dihedral
     >>> from steerable import nn as snn
@@ -82,7 +82,7 @@ def accelerate(
 
 
 def _installed(network: nn.Module, example: Tensor, training: bool, compiles: bool | None) -> AcceleratedCall:
-    """Set the memory format and the backends, and put the call in the place of ``forward``."""
+    """Set the memory format and the backends, and replace ``forward`` by the call."""
     memory_format = faster_memory_format(network, example, training=training)
     if memory_format is not None:
         network.to(memory_format=memory_format)  # type: ignore[call-overload]
@@ -105,7 +105,7 @@ def _can_record(example: Tensor) -> bool:
 
 
 def _prepare(network: nn.Module, call: AcceleratedCall, mode: bool, expected: Agreement) -> None:
-    """Make inputs like those ready in this mode, and go without what does not give the expected results."""
+    """Make inputs like these ready in this mode, and leave out whatever does not give the expected results."""
     with in_mode(network, mode):
         while (objection := expected.objection(network, call)) is not None:
             way_left = call.compiles or call.records

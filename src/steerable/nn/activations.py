@@ -67,8 +67,8 @@ class Pointwise(EquivariantModule):
 class Odd(Pointwise):
     """y_c = ν(x_c) with ν(-a) = -ν(a); every capsule must be a signed permutation.
 
-    A function that is not odd is refused: it is tried on values of all magnitudes. One that is odd for some values of
-    its parameters only, such as ``nn.PReLU``, is refused as well, because training changes them.
+    A function that is not odd is refused: it is tried on values of all magnitudes. A function that is odd only for some
+    values of its parameters, such as ``nn.PReLU``, is refused as well, because training changes them.
 
     Shapes: any (batch, channels, …) → the same.
     """
@@ -101,7 +101,7 @@ class ReLU(Pointwise):
 
 
 class LeakyReLU(Pointwise):
-    """y_c = x_c where it is positive, else slope · x_c; every capsule must be a permutation.
+    """y_c = x_c if it is positive, else slope · x_c; every capsule must be a permutation.
 
     Shapes: any (batch, channels, …) → the same.
     """
@@ -111,7 +111,7 @@ class LeakyReLU(Pointwise):
 
 
 class ELU(Pointwise):
-    """y_c = x_c where it is positive, else α(exp x_c - 1); every capsule must be a permutation.
+    """y_c = x_c if it is positive, else α(exp x_c - 1); every capsule must be a permutation.
 
     Shapes: any (batch, channels, …) → the same.
     """

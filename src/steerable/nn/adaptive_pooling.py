@@ -28,7 +28,7 @@ _PLAIN_AVERAGE: dict[int, Callable[..., nn.Module]] = {2: nn.AdaptiveAvgPool2d, 
 
 
 class AdaptivePool(EquivariantModule):
-    """The base of pooling to a given size; a subclass says over how many ``axes``.
+    """The base of pooling to a given size; a subclass sets the number of ``axes``.
 
     Args:
         field_type: the type, which stays the same.

@@ -1,4 +1,4 @@
-"""Which nonlinearities a capsule admits, and what to use instead where it does not."""
+"""The nonlinearities that a capsule admits, and the remedies if it does not admit one."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _PLURALS = {
 def require(
     layer: str, field_type: FieldType, kind: Nonlinearity, *, remedy: Callable[[Capsule], str] | None = None
 ) -> None:
-    """TypeError with the remedy when some capsule of the type does not admit this kind of nonlinearity.
+    """Raise a TypeError with the remedy if some capsule of the type does not admit this kind of nonlinearity.
 
     Args:
         layer: how the message calls what is not admissible.
@@ -69,7 +69,7 @@ def _choice(texts: list[str]) -> str:
 
 
 def require_permutations(layer: str, field_type: FieldType, instead: str) -> None:
-    """TypeError when a maximum over pixels, channel by channel, does not commute with some capsule of the type."""
+    """Raise a TypeError if a maximum over pixels, channel by channel, does not commute with some capsule."""
     for capsule, _ in field_type.terms:
         if not capsule.admits("pointwise"):
             ready = capsule.admits("norm") or not instead.startswith("NormMaxPool")

@@ -1,4 +1,4 @@
-"""Whether two ways to run a network give the same output and the same gradients, up to rounding."""
+"""The test whether two ways to run a network give the same output and the same gradients, up to rounding."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ OTHERS = 2  # inputs that are tried where the first one disagrees
 
 
 class Results(NamedTuple):
-    """What a network computes of one input in the mode of now.
+    """The results of a network for one input in the current mode.
 
     Args:
         output: of the network.
-        gradient: of a fixed function of the output, all parameters in a row; empty where none is recorded.
+        gradient: of a fixed function of the output, all parameters in a row; empty if none is recorded.
     """
 
     output: Tensor
@@ -40,14 +40,14 @@ class Results(NamedTuple):
 
 @dataclass(frozen=True)
 class Agreement:
-    """What a network computes of several inputs, to be compared with another way to run it.
+    """The results of a network for several inputs, to be compared with another way to run it.
 
     Rounding may carry a unit across the kink of a ReLU, and in a small network the gradient of one unit is visible. It
     is rare, so that it does not happen for all inputs; what is mixed up or left out is wrong for each of them.
 
     Args:
         results: what it computes of each input.
-        limit: how far another way may be from this one, relative to its size; None where nothing can be compared,
+        limit: how far another way may be from this one, relative to its size; None if nothing can be compared,
             because the network draws random numbers.
     """
 
@@ -56,7 +56,7 @@ class Agreement:
 
     @staticmethod
     def of(network: nn.Module, run: Callable[[Tensor], Tensor], x: Tensor) -> Agreement:
-        """Run the network in this way, which counts as right, on the input and on some that are like it."""
+        """Run the network in this way, which counts as correct, on the input and on similar ones."""
         device, cast = x.device.type, torch.is_autocast_enabled(x.device.type)
         random_before = _random_state(x.device)
         with untouched(network, x.device):
@@ -75,7 +75,7 @@ class Agreement:
         return Agreement(((x, first), *others), limit)
 
     def objection(self, network: nn.Module, run: Callable[[Tensor], Tensor]) -> str | None:
-        """Say what differs where the network is run in another way; None where nothing does."""
+        """The difference when the network is run in another way; None if there is none."""
         least = float("inf")
         for x, expected in self.results:
             with untouched(network, x.device):

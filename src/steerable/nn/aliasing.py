@@ -1,9 +1,9 @@
 """How far a function of samples is from commuting with all rotations, and how many samples bring it close enough.
 
 A function with a kink has waves of all frequencies. Samples at N angles cannot tell those above N/2 from lower ones,
-which therefore turn as they should not. The error is measured: the aliasing is the root of E‖y(ρ(g)x) - ρ(g)y(x)‖² /
-E‖y(x)‖² for coefficients x of the normal distribution and uniform g. Turns of C_N make no error, so that those between
-two of them stand for all. In space, random rotations do.
+so these turn wrongly. The error is measured: the aliasing is the root of E‖y(ρ(g)x) - ρ(g)y(x)‖² /
+E‖y(x)‖² for coefficients x of the normal distribution and uniform g. Turns of C_N make no error, so the turns between
+two of them represent all others. In space, random rotations do.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class SampledCapsule:
         return _matrices(self, samples)
 
     def aliasing(self, function: FunctionTrial, samples: int) -> float:
-        """The error of the nonlinearity with that many samples; 0 for finite groups, whose points are all taken."""
+        """The error of the nonlinearity with that many samples; 0 for finite groups, which use all their points."""
         if not self.domain.step:
             return 0.0
         there, back = self.matrices(samples)

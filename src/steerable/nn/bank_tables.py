@@ -1,6 +1,6 @@
 """Small tables by which a GPU kernel writes a filter bank straight from the parameters, and reduces its gradient.
 
-Where all capsules are signed permutations, each weight of a bank is one parameter times a factor, and the pattern is
+If all capsules are signed permutations, each weight of a bank is one parameter times a factor, and the pattern is
 the same for every pair of copies:
 
     bank[o, tap, i] = value[u, tap, v] · θ[start[u, tap, v] + copy(o) · step_out[u, v] + copy(i) · step_in[u, v]]
@@ -57,7 +57,7 @@ class BankTables:
 
 
 def bank_tables(plan: BankPlan) -> BankTables | None:
-    """The tables of a layer, or None where its capsules mix channels, it is grouped, or its bank is too large."""
+    """The tables of a layer; None if its capsules mix channels, it is grouped, or its bank is too large."""
     if plan.groups > 1 or not plan.takes_kernels or plan.weights >= 2**31:
         return None
     in_dims = [capsule.dim for capsule, _ in plan.in_type.terms]
@@ -120,7 +120,7 @@ def nonzero_weights(plan: BankPlan, pair: PairFilters) -> tuple[Places, Places, 
 
 
 def _pair_row(plan: BankPlan, k: int, program: int, chunks: int, hom_start: int) -> list[int]:
-    """What a program needs to know of its pair of kinds.
+    """The numbers that a program needs to know about its pair of kinds.
 
     Its first program; programs per out copy; parameters per out copy; basis filters; first parameter; first row of
     ``place``; first weight in the bank; weights from one out copy to the next; from one in copy to the next.

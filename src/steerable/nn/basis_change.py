@@ -42,7 +42,7 @@ class _BasisChange(EquivariantModule):
 
 
 class ToIrreps(_BasisChange):
-    """y = A⁻¹x for each capsule, A the basis in which ρ is block-diagonal: the same field in irreducible capsules.
+    """y = A⁻¹x for each capsule, with A the basis in which ρ is block-diagonal: the field in irreducible capsules.
 
     Shapes: (batch, channels, …) → the same. For orthogonal capsules the map is orthogonal. ``FromIrreps`` undoes it.
     """

@@ -1,4 +1,4 @@
-"""Batch norm of whole capsules, fused where it runs eagerly, and over several processes."""
+"""Batch norm of whole capsules, fused in eager code, and over several processes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = ["BatchNorm", "BatchNorm2d", "BatchNorm3d"]
 
 
 class BatchNorm(StatisticsNorm, KnownToTorch):  # type: ignore[misc]  # one scale for each capsule
-    """The base of batch norms; a subclass says on how many axes."""
+    """The base of batch norms; a subclass sets the number of axes."""
 
     takes_pooled = True
 
@@ -70,7 +70,7 @@ class BatchNorm(StatisticsNorm, KnownToTorch):  # type: ignore[misc]  # one scal
         return self._fused(x) if self._fuses(x) else super().normalise(x)
 
     def _fused(self, x: Tensor) -> Tensor:
-        """The few passes of eager code, where :meth:`_fuses` allows them."""
+        """The few passes of eager code, if :meth:`_fuses` allows them."""
         weight, bias, buffers = self.weight, self.bias, self._buffers
         mean, variance = buffers["running_mean"], buffers["running_var"]
         if self.training or mean is None or variance is None:
@@ -216,5 +216,5 @@ class BatchNorm3d(BatchNorm):
 
 
 def _compiled() -> bool:
-    """Whether torch.compile is at work, which takes our operators; torch.export must see torch's own only."""
+    """Whether torch.compile is at work, which accepts our operators; torch.export must see only torch's own."""
     return torch.compiler.is_compiling() and not is_exported()

@@ -25,7 +25,7 @@ _PLAIN: dict[int, Callable[..., nn.Conv2d | nn.Conv3d]] = {2: nn.Conv2d, 3: nn.C
 
 
 class BlurPool(EquivariantModule):
-    """The base of antialiased subsampling; a subclass says over how many ``axes``."""
+    """The base of antialiased subsampling; a subclass sets the number of ``axes``."""
 
     axes: ClassVar[int]
     channelwise = True
@@ -103,10 +103,10 @@ class BlurPool2d(BlurPool):
     Args:
         field_type: the type, which stays the same.
         filter_size: 4 (weights 1 3 3 1) for even sizes, 3 (1 2 1) or 5 for odd ones: then the grid is symmetric.
-        stride: by how much to subsample.
-        strict: make an input size on which this is not exactly equivariant an error instead of a warning.
+        stride: the factor by which to subsample.
+        strict: raise an error instead of a warning for an input size on which this is not exactly equivariant.
         spacing: how far apart pixels or voxels are along each axis, if not equally far. Filters and strides may differ
-            along axes of other spacings: ``filter_size=(1, 4, 4), stride=(1, 2, 2)`` where slices are twice as thick.
+            along axes of other spacings: ``filter_size=(1, 4, 4), stride=(1, 2, 2)`` if slices are twice as thick.
     """
 
     axes = 2

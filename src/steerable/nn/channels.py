@@ -47,12 +47,12 @@ HALF_PRECISION = (torch.float16, torch.bfloat16)
 
 
 def is_traced(x: object) -> bool:
-    """Whether torch.fx is following: then shapes, ranks and dtypes are not known."""
+    """Whether torch.fx is tracing; shapes, ranks and dtypes are then unknown."""
     return isinstance(x, torch.fx.Proxy)
 
 
 def is_exported() -> bool:
-    """Whether torch.export or torch.jit.trace is following, whose graphs may hold torch's own operations only.
+    """Whether torch.export or torch.jit.trace is tracing; their graphs may hold only torch's own operations.
 
     The flag itself is read because in some versions of torch (2.11) ``torch.compiler.is_exporting()`` is also true in
     ``torch.compile``.
@@ -61,17 +61,17 @@ def is_exported() -> bool:
 
 
 def is_recorded() -> bool:
-    """Whether torch.jit.trace is following, which warns of every look at a shape."""
+    """Whether torch.jit.trace is tracing, which warns about every look at a shape."""
     return torch.jit.is_tracing()  # type: ignore[attr-defined,no-any-return]
 
 
 def hides_shapes(x: object) -> bool:
-    """Whether torch.fx or torch.jit.trace is following, so that shapes are not known or must not be looked at."""
+    """Whether torch.fx or torch.jit.trace is tracing, so that shapes are unknown or must not be looked at."""
     return isinstance(x, torch.fx.Proxy) or torch.jit.is_tracing()  # type: ignore[attr-defined]
 
 
 def is_transformed() -> bool:
-    """Whether torch.func or forward-mode differentiation is at work; both know plain operations only.
+    """Whether torch.func or forward-mode differentiation is at work; both know only plain operations.
 
     They refuse others also where none of the tensors is their own. A compiler enters the transforms that it follows,
     and compiles anew under others.
@@ -89,7 +89,7 @@ def is_dispatched() -> bool:
 
 
 def take_channels(x: Tensor, index: Tensor) -> Tensor:
-    """x[:, index], in channels_last where x is, or is a part of such a tensor."""
+    """x[:, index], in channels_last if x is, or is a part of such a tensor."""
     return _take(x, index, in_channels_last(x))
 
 
@@ -131,7 +131,7 @@ def in_channels_last(x: Tensor) -> bool:
 
 
 def memory_format(x: Tensor) -> torch.memory_format:
-    """The memory format of an operation's result on x: a compiler must know it beforehand."""
+    """The memory format of an operation's result on x, which a compiler must know beforehand."""
     return _last_format(x) if in_channels_last(x) else torch.contiguous_format
 
 
@@ -140,7 +140,7 @@ def _last_format(x: Tensor) -> torch.memory_format:
 
 
 class SelectionKernels(Protocol):
-    """What :func:`take_with_negatives` and its gradient are in eager code, for tensors that are dense."""
+    """The kernels for :func:`take_with_negatives` and its gradient in eager code, for dense tensors."""
 
     sign: Tensor
 
@@ -148,7 +148,7 @@ class SelectionKernels(Protocol):
         """sign · x[:, source], rectified or not."""
 
     def gradient(self, grad: Tensor, y: Tensor | None) -> Tensor:
-        """grad[:, plus] - grad[:, minus], where y is greater than 0 if it is given."""
+        """grad[:, plus] - grad[:, minus], restricted to y > 0 if y is given."""
 
 
 SignedTables = tuple[Tensor, Tensor, Tensor, Tensor]
@@ -230,7 +230,7 @@ class _TakeWithNegatives(torch.autograd.Function):
 
 
 def is_batched(grad: Tensor) -> bool:
-    """Whether several gradients are taken at once, as by ``is_grads_batched``, which knows plain operations only."""
+    """Whether several gradients are taken at once, as by ``is_grads_batched``, which knows only plain operations."""
     found: bool = torch._C._functorch.is_batchedtensor(grad) or torch._C._functorch.is_legacy_batchedtensor(grad)
     return found
 
@@ -264,7 +264,7 @@ def is_vector(x: Tensor) -> bool:
 
 
 def widened(x: Tensor) -> Tensor:
-    """x in float32 at least: statistics of half-precision tensors are taken in single precision."""
+    """x in float32 at least: statistics of half-precision tensors are computed in single precision."""
     if is_traced(x) or x.dtype not in HALF_PRECISION:
         return x
     return x.float()
@@ -282,7 +282,7 @@ def without_autocast(device: torch.device) -> AbstractContextManager[object]:
 
 
 def merge_order(stack: Sequence[Capsule], merged: FieldType) -> NDArray[np.intp]:
-    """The channels of capsules stacked in any order, in the order of the type that keeps equal ones adjacent.
+    """The order that brings the channels of stacked capsules into that of the type, with equal ones adjacent.
 
     ``stacked[:, merge_order(...)]`` is a field of type ``merged``.
     """

@@ -74,7 +74,7 @@ class Concatenated(EquivariantModule):
         return take_with_negatives(x, tables, rectified=rectified, kernels=kernels)
 
     def _kernels_for(self, x: Tensor) -> SelectionKernels | None:
-        """Those of the device, where they are installed and take such a field in eager code."""
+        """The device's kernels, if they are installed and accept such a field in eager code."""
         if type(x) is not Tensor or torch.compiler.is_compiling() or is_exported() or not x.numel():
             return None
         sign = cast(Tensor, self._buffers["sign"])

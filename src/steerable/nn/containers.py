@@ -1,4 +1,4 @@
-"""Containers that check, when they are put together, that neighbouring types fit."""
+"""Containers that check that neighbouring types fit when they are put together."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ModuleT = TypeVar("ModuleT", bound=EquivariantModule)
 
 
 class Sequential(EquivariantModule):
-    """y = f_k(… f_2(f_1(x))), each layer's ``out_type`` being the next one's ``in_type``.
+    """y = f_k(… f_2(f_1(x))), where each layer's ``out_type`` is the next one's ``in_type``.
 
     Shapes: those that the first layer takes → those that the last one gives.
 
@@ -72,7 +72,7 @@ class Sequential(EquivariantModule):
         )
 
     def restricted_to(self, subgroup: Group) -> Sequential:
-        """Layer by layer; behind a layer that goes on with a smaller group, what that one shares with the subgroup."""
+        """Layer by layer; after a layer that continues with a smaller group, its intersection with the subgroup."""
         restricted: dict[tuple[EquivariantModule, Group], EquivariantModule] = {}  # a layer may be used twice
         layers: OrderedDict[str, EquivariantModule] = OrderedDict()
         for name, layer in zip(self._modules, self, strict=True):
@@ -98,7 +98,7 @@ class Sequential(EquivariantModule):
 
 
 class Residual(EquivariantModule):
-    """y = shortcut(x) + body(x). Both must give identical capsules: only those may be added.
+    """y = shortcut(x) + body(x). Both must return identical capsules, because only those may be added.
 
     Shapes: those that both branches take → those that both give.
 
@@ -133,7 +133,7 @@ class Residual(EquivariantModule):
 
 
 class Parallel(EquivariantModule):
-    """y = f_1(x) ⊕ f_2(x) ⊕ …: the direct sum of several branches' outputs, equal capsules brought together.
+    """y = f_1(x) ⊕ f_2(x) ⊕ …: the direct sum of several branches' outputs, with equal capsules brought together.
 
     Shapes: each branch gets the whole input; channels add up.
     """
@@ -168,7 +168,7 @@ class Parallel(EquivariantModule):
 
 
 class Concat(EquivariantModule):
-    """x_1 ⊕ x_2 ⊕ …: torch.cat along the channels, and then equal capsules brought together as a field type has them.
+    """x_1 ⊕ x_2 ⊕ …: torch.cat along the channels, with equal capsules brought together as in a field type.
 
     Call it with one tensor per type. Shapes: (batch, in_types[k].channels, …) → (batch, out_type.channels, …), where
     ``out_type`` is the sum of the types.

@@ -18,15 +18,15 @@ class Conv2d(ConvolutionLayer):
         kernel_size: odd or even; a pair for groups that do not exchange height and width.
         stride, dilation: as for ``torch.nn.Conv2d``.
         padding: a number, a pair, ``"same"`` or ``"valid"``.
-        groups: the number of equal shares into which both types are divided, kind of capsule by kind.
-        bias: along the invariant directions of ``out_type`` only, True by default; None where it has none.
+        groups: the number of equal shares into which both types are divided, each kind of capsule by itself.
+        bias: whether there is a bias along the invariant directions of ``out_type``, True by default; None without any.
         padding_mode: ``"zeros"`` (the default), ``"reflect"``, ``"replicate"`` or ``"circular"``.
         strict: make an input size on which a stride is not exactly equivariant an error instead of a warning.
         init: ``"he"`` (the default) or ``"orthogonal"``.
         backend: ``"dense"`` convolves with the expanded filters, ``"fourier"`` multiplies by one matrix per irrep, and
-            ``"auto"``, the default, takes the fastest, measured once per shape of the input. All compute the
-            same function of the same parameters, up to rounding. Can be set later, too. A convolution that the Fourier
-            form does not support, such as one with a stride, is carried out densely, and its text says so.
+            ``"auto"``, the default, uses the fastest, measured once per shape of the input. All of them compute the
+            same function of the same parameters, up to rounding. It can be set later, too. A convolution that the
+            Fourier form does not support, such as one with a stride, is computed densely, and its text says so.
         filters: the :class:`~steerable.FilterSpace` that the filters are from, of the size ``kernel_size``; by default
             all filters on a patch of pixels, or, for groups that turn images by other angles than 90°, those of
             :func:`~steerable.filter_space`. A warning then says once how far they are from exact.
@@ -55,8 +55,8 @@ class Conv3d(ConvolutionLayer):
     Shapes: (batch, in_type.channels, depth, height, width) → (batch, out_type.channels, depth', height', width'),
     sizes as for ``torch.nn.Conv3d``. Depth is z, height y and width x; slices are counted from above, as rows are.
 
-    Arguments are those of :class:`Conv2d`, with three numbers in place of a pair. ``"auto"`` takes the Fourier
-    form of volumes on CPUs only.
+    Arguments are those of :class:`Conv2d`, with three numbers in place of a pair. ``"auto"`` uses the Fourier
+    form for volumes only on CPUs.
 
     >>> import torch
     >>> from steerable import FieldType, octahedral

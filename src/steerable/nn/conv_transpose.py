@@ -8,23 +8,23 @@ __all__ = ["ConvTranspose2d", "ConvTranspose3d"]
 
 
 class ConvTranspose2d(TransposedConvolutionLayer):
-    """[Ψ ⋆ᵀ f](x) = Σ_i Ψ(x - s·i) f(i) for stride s: the adjoint of a strided convolution, to enlarge a field.
+    """[Ψ ⋆ᵀ f](x) = Σ_i Ψ(x - s·i) f(i) for stride s: the adjoint of a strided convolution, which enlarges a field.
 
     Shapes: (batch, in_type.channels, n, n') → (batch, out_type.channels, (n-1)·s - 2p + d(k-1) + 1, …).
 
     Exactly equivariant for any input size; to double a size use an even kernel (k = 4, s = 2, p = 1, or k = s = 2). An
-    ``output_padding`` adds rows below and columns on the right only. It is exact for groups that turn neither around:
-    the trivial one, and the mirror in the main diagonal where both axes have the same. For turns off the pixel grid, as
-    in C8, it is not even nearly equivariant with a stride; ``Upsample`` by interpolation, beside a ``Conv2d``, is.
+    ``output_padding`` adds rows only below and columns only on the right. It is exact for groups that reverse neither
+    axis: the trivial one, and the mirror in the main diagonal if both axes have the same. For turns off the pixel grid,
+    as in C8, a layer with a stride is not even nearly equivariant; ``Upsample`` by interpolation with a ``Conv2d`` is.
 
     Args:
         in_type, out_type: any two field types of one group.
         kernel_size: odd or even; a pair for groups that do not exchange height and width.
         stride, padding: as for ``torch.nn.ConvTranspose2d``; the stride is the factor by which the field grows.
         output_padding: rows and columns that are added on one side, none by default.
-        bias: along the invariant directions of ``out_type`` only, True by default; None where it has none.
+        bias: whether there is a bias along the invariant directions of ``out_type``, True by default; None without any.
         dilation: as for ``torch.nn.ConvTranspose2d``.
-        strict: make an ``output_padding`` that is not exactly equivariant an error instead of a warning.
+        strict: raise an error instead of a warning for an ``output_padding`` that is not exactly equivariant.
         init: ``"he"`` (the default) or ``"orthogonal"``.
         filters: the :class:`~steerable.FilterSpace` that the filters are from, of the size ``kernel_size``; by default
             all filters on a patch of pixels.

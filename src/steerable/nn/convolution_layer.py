@@ -1,4 +1,4 @@
-"""Equivariant convolutions on any number of axes. A layer for images or volumes says how many, and nothing else."""
+"""Equivariant convolutions on any number of axes; a layer for images or volumes only sets that number."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _PLAIN: dict[int, Callable[..., nn.Module]] = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn
 
 
 class BankOptions(TypedDict, total=False):
-    """What every convolution takes by keyword alone; ``Conv2d`` says what each of them means."""
+    """The keyword arguments of every convolution; ``Conv2d`` describes each of them."""
 
     bias: bool
     strict: bool
@@ -57,7 +57,7 @@ class BankOptions(TypedDict, total=False):
 
 
 class ConvOptions(BankOptions, total=False):
-    """The keywords of a convolution that is not transposed."""
+    """The keyword arguments of a convolution that is not transposed."""
 
     padding_mode: PaddingMode
     backend: str
@@ -124,7 +124,7 @@ class ConvolutionLayer(FilterBankModule):
 
     @property
     def backend(self) -> str:
-        """How the convolution is carried out: ``"auto"`` or the name of a backend, ``"dense"`` or ``"fourier"``."""
+        """The way the convolution is computed: ``"auto"``, or the name of a backend, ``"dense"`` or ``"fourier"``."""
         return self.runner.backend
 
     @backend.setter
@@ -141,7 +141,7 @@ class ConvolutionLayer(FilterBankModule):
         return y if self.out_order is None else take_channels(y, self.out_index_back)
 
     def expand_bias(self, bias: Tensor | None) -> Tensor | None:
-        """(out channels,), in the order of the bank, or None where there is no bias."""
+        """(out channels,), in the order of the bank, or None if there is no bias."""
         expanded = super().expand_bias(bias)
         return expanded if expanded is None or self.out_order is None else expanded[self.out_index]
 
@@ -220,7 +220,7 @@ def spaced_filters(in_type: FieldType, kernel: tuple[int, ...], options: BankOpt
 
 
 def refuse_unknown_options(layer: type, options: Mapping[str, Any], known: type) -> None:
-    """TypeError for a keyword that a layer does not have; a TypedDict alone would say nothing at run time."""
+    """Raise a TypeError for a keyword that a layer does not have; a TypedDict would ignore it at run time."""
     names: frozenset[str] = known.__optional_keys__  # type: ignore[attr-defined]
     for name in options:
         if name not in names:
@@ -234,11 +234,11 @@ def _padding_mode(mode: str) -> PaddingMode:
     for known in get_args(PaddingMode):
         if mode == known:
             return known  # type: ignore[no-any-return]
-    raise ValueError(f"padding_mode is one of {', '.join(get_args(PaddingMode))}; got {mode!r}.")
+    raise ValueError(f"padding_mode must be one of {', '.join(get_args(PaddingMode))}; got {mode!r}.")
 
 
 def _group_major(field_type: FieldType, groups: int) -> NDArray[np.intp] | None:
-    """The channels in the order group by group, and within a group kind by kind; None where that is their order."""
+    """The channels in the order group by group, and then kind by kind; None if they are in that order."""
     parts = []
     for g in range(groups):
         for (capsule, copies), channels in zip(field_type.terms, field_type.term_slices, strict=True):

@@ -1,4 +1,4 @@
-"""A mask that leaves the disk inscribed in the image, or the ball inscribed in the volume."""
+"""A mask that keeps the disk inscribed in the image, or the ball inscribed in the volume."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["DiskMask"]
 
 
 class DiskMask(EquivariantModule):
-    """Sets the field to zero outside the disk or ball inscribed in it, so that corners do not tell the pose.
+    """Sets the field to zero outside the inscribed disk or ball, so that corners do not reveal the pose.
 
     y(x) = x inside, with an edge ``softness`` pixels wide.
 
@@ -27,7 +27,7 @@ class DiskMask(EquivariantModule):
     Args:
         field_type: the type, which stays the same.
         size: height and width of the images, or all three extents of the volumes; one number where they are equal.
-        margin: by how many pixels the disk stays clear of the border.
+        margin: how many pixels the disk stays away from the border.
         softness: width of the edge; 0 for a hard one.
         spacing: how far apart pixels or voxels are along each axis, if not equally far; margin and softness are then
             in units of the smallest distance.

@@ -21,7 +21,7 @@ class Dropout(EquivariantModule):
     def __init__(self, field_type: FieldType, p: float = 0.5) -> None:
         super().__init__(field_type, field_type)
         if not 0 <= p < 1:
-            raise ValueError(f"the probability p of a dropout lies in [0, 1), got {p}.")
+            raise ValueError(f"the probability p of a dropout must lie in [0, 1), got {p}.")
         self.p = p
         self.segments = Segments(field_type)
 
@@ -43,7 +43,7 @@ class Dropout(EquivariantModule):
 
 
 class MapDropout(Dropout):
-    """The base of dropouts of whole maps; a subclass says on how many axes."""
+    """The base of dropouts of whole maps; a subclass sets the number of axes."""
 
     def mask_shape(self, x: Tensor) -> tuple[int, ...]:
         return (x.shape[0], len(self.in_type), *(1,) * (x.ndim - 2))

@@ -1,8 +1,8 @@
-"""From parameters to filter banks: ψΘ for every pair of capsule kinds (the paper's section 2.8).
+"""The map from parameters to filter banks: ψΘ for every pair of capsule kinds (the paper's section 2.8).
 
 A plan is made once, from the types alone; it knows how many coefficients each pair of kinds has and where they lie in
 the layer's one parameter vector. Expansion is one matrix product per pair of kinds, whatever the number of copies.
-Where products are small or, on a GPU, wait for each other, there are quicker ways for the usual capsules: a lookup,
+If products are small or, on a GPU, wait for each other, there are faster ways for the usual capsules: a lookup,
 and :mod:`steerable.nn.triton.bank`.
 """
 
@@ -57,7 +57,7 @@ class PairFilters:
 
     @property
     def entries(self) -> int:
-        """The number of entries of one filter bank between two capsules, each of as many taps."""
+        """The number of entries of one filter bank between two capsules, each with as many taps."""
         return self.out_capsule.dim * self.in_capsule.dim
 
     def psi(self, basis: Tensor, taps: int) -> Tensor:
@@ -67,7 +67,7 @@ class PairFilters:
 
 
 class BankPlan:
-    """How the filter bank of a layer is put together from its parameters.
+    """The way in which the filter bank of a layer is put together from its parameters.
 
     Args:
         in_type, out_type: the types of the fields.
@@ -164,7 +164,7 @@ class BankPlan:
 
     @cached_property
     def one_parameter_per_weight(self) -> bool:
-        """Whether each weight of the bank is one parameter times a factor, as it is where all capsules are signed."""
+        """Whether each weight is one parameter times a factor, as it is if all capsules are signed."""
         capsules = [capsule for t in (self.in_type, self.out_type) for capsule, _ in t.terms]
         return self.space.has_one_coefficient_per_tap and all(
             capsule.representation.is_signed_permutation for capsule in capsules
@@ -176,7 +176,7 @@ class BankPlan:
         return self.one_parameter_per_weight and self.parameters > 0 and not self.turns
 
     def lookup(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """(index, factor), flat, such that ``expand(θ)`` is θ[index] · factor; one parameter per weight.
+        """(index, factor), flat, such that ``expand(θ)`` is θ[index] · factor; for one parameter per weight.
 
         Expanding ones gives the factors, expanding the parameters' numbers gives the numbers, times the factors.
         """
@@ -224,7 +224,7 @@ class BankPlan:
 
 
 class InvariantPlan:
-    """Vectors of a type's fibre that no element moves: where a bias may point.
+    """The vectors of a type's fibre that no element moves: the directions of a bias.
 
     Each capsule contributes ``dim Hom(trivial, ρ)`` coefficients. Their directions are scaled to a mean square of 1
     over the channels that they touch: a permutation capsule's bias is added to each of its channels as it is.
@@ -273,7 +273,7 @@ class InvariantPlan:
 def _share(field_type: FieldType, groups: int, role: str) -> Sequence[tuple[Capsule, int]]:
     """Each kind with its number of copies in one of ``groups`` equal shares."""
     if groups < 1:
-        raise ValueError(f"groups is a whole number ≥ 1, got {groups}.")
+        raise ValueError(f"groups must be a whole number ≥ 1, got {groups}.")
     for capsule, copies in field_type.terms:
         if copies % groups:
             raise ValueError(

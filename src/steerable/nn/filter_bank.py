@@ -38,10 +38,10 @@ _LOOKUP_LIMIT = 2**20
 
 
 class FilterBankModule(EquivariantModule):
-    """What ``Conv2d``, ``ConvTranspose2d`` and ``Linear`` share.
+    """The common base of ``Conv2d``, ``ConvTranspose2d`` and ``Linear``.
 
     ``weight`` holds the coefficients of all pairs of capsule kinds, one after the other; ``theta(out, in)`` shows one
-    pair's. ``bias`` holds one coefficient per invariant direction of ``out_type``, and is None where there is none.
+    pair's. ``bias`` holds one coefficient per invariant direction of ``out_type``, and is None if there is none.
     """
 
     basis: Tensor
@@ -97,7 +97,7 @@ class FilterBankModule(EquivariantModule):
                 highest = max((f.harmonic for f in harmonics), key=lambda harmonic: harmonic.frequency)
                 kernel += f", whose filters have no {highest.quantity} above {highest.frequency}"
             warnings.warn(
-                f"{type(self).__name__}: there is no equivariant map from `{in_type}` to `{out_type}`{kernel}, so that "
+                f"{type(self).__name__}: there is no equivariant map from `{in_type}` to `{out_type}`{kernel}, so "
                 f"the output is always zero. Choose types that share an irrep{remedy}.",
                 UserWarning,
                 stacklevel=frames_to_caller(),
@@ -112,7 +112,7 @@ class FilterBankModule(EquivariantModule):
             raise TypeError(f"{type(self).__name__} expected {wrong_dtype(x, own)}")
 
     def _at_hand(self) -> tuple[Tensor, Tensor | None]:
-        """Weight and bias, from where torch keeps them: to ask for an attribute takes as long as a small operation.
+        """Weight and bias, from where torch keeps them; attribute access takes as long as a small operation.
 
         A parametrisation, or ``nn.DataParallel``, keeps them elsewhere.
         """
@@ -143,7 +143,7 @@ class FilterBankModule(EquivariantModule):
         )
 
     def bank_repr(self) -> list[str]:
-        """What a layer's text says of its bank where it is not the usual one."""
+        """The part of a layer's text about its bank, if the bank is not the usual one."""
         filters = [] if self.plan.space.is_pixel_patch else [f"filters={self.plan.space}"]
         return filters + ([] if self.bias is not None else ["bias=False"])
 
@@ -154,7 +154,7 @@ class FilterBankModule(EquivariantModule):
         return self.expand_from(*self._at_hand())
 
     def expand_from(self, weight: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor | None]:
-        """The same as functions of other parameters of the same shape."""
+        """The filter bank and the bias as functions of other parameters of the same shape."""
         on_gpu = self._on_gpu
         if on_gpu is not None and weight.is_cuda and not (is_transformed() or is_exported()):
             # In one kernel, in channels_last, already in the dtype in which the convolution runs.
@@ -188,20 +188,20 @@ class FilterBankModule(EquivariantModule):
         return kernels
 
     def expand_bias(self, bias: Tensor | None) -> Tensor | None:
-        """(out channels,), or None where there is no bias."""
+        """(out channels,), or None if there is no bias."""
         return None if bias is None else self.invariants.expand(bias, self.bias_entry, self.bias_factor)
 
     # ---------------------------------------------------------------- what is kept in evaluation
 
     def filters(self) -> tuple[Tensor, Tensor | None]:
-        """``expand()``, or what it gave last time where that is kept. ``to_plain`` fixes it for good."""
+        """The result of ``expand()``, or the previous one if it is kept. ``to_plain`` fixes it for good."""
         if self._on_gpu is not None:  # nothing is kept on a GPU, and the kernel is quicker than to find that out
             return self.expand_from(self.weight, self.bias)
         known = self.kept("filters", self.expand)
         return self.expand() if known is None else known
 
     def kept(self, name: object, make: Callable[[], Made]) -> Made | None:
-        """What ``make()`` gives, or gave last time if no parameter has changed since; None where nothing is kept.
+        """The result of ``make()``, kept until a parameter changes; None if nothing is kept.
 
         It is kept in evaluation on the CPU. A write through ``.data`` leaves no trace but the values, so they are
         compared; on other devices that would cost a synchronisation.
@@ -218,11 +218,11 @@ class FilterBankModule(EquivariantModule):
         return value
 
     def keeps_filters(self) -> bool:
-        """Whether filters are kept from one pass to the next as things are."""
+        """Whether filters are currently kept from one pass to the next."""
         return self._constant_parameters() is not None
 
     def _constant_parameters(self) -> tuple[Tensor, Tensor | None] | None:
-        """Weight and bias, or None where nothing that is made from them may be kept."""
+        """Weight and bias, or None if nothing that is made from them may be kept."""
         if self.training or torch.compiler.is_compiling() or is_exported():
             return None  # kept filters would be constants of a graph
         weight, bias = self._at_hand()
@@ -244,7 +244,7 @@ class FilterBankModule(EquivariantModule):
         return self
 
     def _renew_kernels_on_gpu(self) -> None:
-        """Make the kernels on the device of the parameters, or remove them where there are none."""
+        """Make the kernels on the device of the parameters, or remove them if there are none."""
         self._on_gpu = None
         # Removed rather than None: torch.export counts buffers that are None as if they were inputs.
         for name in ("bank_index", "bank_factor"):

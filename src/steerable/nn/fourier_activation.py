@@ -1,4 +1,4 @@
-"""Nonlinearities on functions that are given by Fourier coefficients: sample, apply, transform back."""
+"""Nonlinearities on functions given by Fourier coefficients: sample, apply, transform back."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ _TOLERANCE, _TOLERANCE_IN_SPACE = 0.01, 0.05
 class Fourier(EquivariantModule):
     """y = A⁺ν(Ax) for each capsule x: A gives a function's values at samples, and A⁺ coefficients by least squares.
 
-    The capsules are spaces of functions: ``regular(3)``, ``qm(2)`` and their like over SO(2) and O(2), ``sphere(2)``
-    and ``regular(1)`` over SO(3) and O(3), and for every group any capsule that has a constant function and no irrep
-    more often than the functions on the group. Functions on SO(2) and O(2) are sampled on C_N or D_N, to which the
-    layer is exactly equivariant, with N a multiple of 4, so that turns of the pixel grid are among them. Functions on
-    the sphere and on SO(3) are sampled at weighted points that the rotations of the cube exchange. Other rotations have
-    an error, the *aliasing*, which is measured on random functions: √(E‖y(ρ(g)x) - ρ(g)y(x)‖² / E‖y(x)‖²) for normally
-    distributed x and uniform g. It is 0, up to rounding, for a polynomial ν with enough samples. Over a finite group
-    all points are taken, and the layer is exact. A capsule of permutations, such as ``A``, is already made of values:
-    there the layer is ``Pointwise``.
+    The capsules are spaces of functions: ``regular(3)``, ``qm(2)`` and similar ones over SO(2) and O(2), ``sphere(2)``
+    and ``regular(1)`` over SO(3) and O(3), and for every group any capsule that contains a constant function and no
+    irrep more often than the functions on the group do. Functions on SO(2) and O(2) are sampled on C_N or D_N, to which
+    the layer is exactly equivariant, with N a multiple of 4, so that turns of the pixel grid are among them. Functions
+    on the sphere and on SO(3) are sampled at weighted points that the rotations of the cube exchange. Other rotations
+    have an error, the *aliasing*, which is measured on random functions: √(E‖y(ρ(g)x) - ρ(g)y(x)‖² / E‖y(x)‖²) for
+    normally distributed x and uniform g. It is 0, up to rounding, for a polynomial ν with enough samples. Over a finite
+    group all points are used, and the layer is exact. A capsule of permutations, such as ``A``, is already made of
+    values: there the layer is ``Pointwise``.
 
     Shapes: (batch, in_type.channels, …) → (batch, out_type.channels, …).
 
@@ -45,14 +45,14 @@ class Fourier(EquivariantModule):
         function: ν, a module or a function that acts on each value alone.
         samples: N, a multiple of 4, in space of 24 or more; by default the smallest whose aliasing is within the
             tolerance.
-        tolerance: the largest aliasing where ``samples`` is not given; by default 0.01, and 0.05 for
+        tolerance: the largest aliasing if ``samples`` is not given; by default 0.01, and 0.05 for
             SO(3) and O(3), which need many more samples.
         out_type: the type that comes out, by default the same. It has the same numbers of copies, of capsules with
             another cut-off, for instance ``8*regular(4)`` for ``8*regular(2)``.
 
     Attributes:
         samples: N of each kind of capsule, and for finite groups the number of points.
-        aliasing: the largest aliasing among the kinds, as the function was when the layer was made; nan where its
+        aliasing: the largest aliasing among the kinds, for the function as it was when the layer was made; nan if its
             parameters were on the meta device.
 
     >>> from steerable import FieldType, so2
@@ -111,8 +111,8 @@ class Fourier(EquivariantModule):
         number, error = plan.samples_within(trial, tolerance)
         if not error <= tolerance:
             raise ValueError(
-                f"{self._label}: {number} samples of `{plan.source}` have an aliasing of {error:.2g}, and tolerance="
-                f"{tolerance:g} was wanted. Functions with jumps have waves of all frequencies: use a smoother one, or "
+                f"{self._label}: {number} samples of `{plan.source}` have an aliasing of {error:.2g}, more than "
+                f"tolerance={tolerance:g}. Functions with jumps have waves of all frequencies: use a smoother one, or "
                 "accept its aliasing with samples=..."
             )
         return number, error
@@ -145,7 +145,7 @@ class Fourier(EquivariantModule):
 
 
 def _pairs(label: str, in_type: FieldType, out_type: FieldType) -> list[tuple[Capsule, Capsule, int]]:
-    """Each kind of capsule with what becomes of it, and the number of copies."""
+    """Each kind of capsule with its image, and the number of copies."""
     numbers = [[copies for _, copies in t.terms] for t in (in_type, out_type)]
     if in_type.group != out_type.group or numbers[0] != numbers[1]:
         raise TypeError(
@@ -158,7 +158,7 @@ def _pairs(label: str, in_type: FieldType, out_type: FieldType) -> list[tuple[Ca
 
 
 def _plan(label: str, source: Capsule, target: Capsule) -> SampledCapsule | None:
-    """How a kind is sampled; None where its channels are values already."""
+    """The sampling of a kind; None if its channels are values already."""
     if source == target and source.admits("pointwise"):
         return None
     for capsule in (source, target):
@@ -173,7 +173,7 @@ def _plan(label: str, source: Capsule, target: Capsule) -> SampledCapsule | None
 
 
 def _all_functions(capsule: Capsule) -> list[str]:
-    """What to put a capsule into that only lacks functions, as an end of a sentence."""
+    """The remedy for a capsule that only lacks some functions, as the end of a sentence."""
     rho = capsule.representation
     if why_not_functions(rho + capsule.group.trivial) is not None:
         return []
@@ -185,11 +185,13 @@ def _check_numbers(
     label: str, samples: int | None, tolerance: float, plans: list[tuple[Capsule, SampledCapsule | None]]
 ) -> None:
     if not tolerance > 0:
-        raise ValueError(f"{label}: tolerance is a number above 0, such as 0.01; got {tolerance!r}.")
+        raise ValueError(f"{label}: tolerance must be a number above 0, such as 0.01; got {tolerance!r}.")
     if samples is None:
         return
     if isinstance(samples, bool) or not isinstance(samples, int | np.integer):
-        raise TypeError(f"{label}: samples is a whole number, such as 16; got {type(samples).__name__} {samples!r}.")
+        raise TypeError(
+            f"{label}: samples must be a whole number, such as 16; got {type(samples).__name__} {samples!r}."
+        )
     for capsule, plan in plans:
         if isinstance(capsule.group, FiniteGroup):
             raise ValueError(

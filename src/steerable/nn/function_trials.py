@@ -1,8 +1,8 @@
-"""Functions tried on numbers: as they are now, and as training may make them.
+"""Trials of functions on numbers, with their present parameters and with others that training may bring.
 
 A function is tried on values of all magnitudes, in both single and double precision, in training and in evaluation
-mode, and with other parameters than it has now, since training changes them. What lies between two values cannot be
-seen from outside; so the numbers that a function names itself, such as the limits of a ``Hardtanh``, are tried too,
+mode, and with other parameters than it has now, since training changes them. The behaviour between two values cannot
+be seen from outside; so the numbers that a function contains, such as the limits of a ``Hardtanh``, are tried too,
 with values between and beyond them.
 """
 
@@ -64,7 +64,7 @@ class FunctionTrial:
 
 
 def trials_of(label: str, function: ScalarFunction, values: FloatArray) -> list[FunctionTrial]:
-    """The trials of a function, which must be able to take such values in one dtype at least.
+    """The trials of a function, which must accept such values in at least one dtype.
 
     A function on the meta device has no values, and no trials.
     """

@@ -6,7 +6,7 @@ values per channel,
     ∂x = γ/σ · (g - P(Σ g)/N - (x - μ)/σ² · A(Σ g·(x - μ))/N)
 
 where sums are those of channels, P is the projection onto invariant vectors and A the average over each capsule. It is
-torch's batch norm, but for P and A. The gradients of γ and β are sums over capsules of what torch's would be.
+torch's batch norm, except for P and A. The gradients of γ and β are sums over capsules of what torch's would be.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def _plain_moments(x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def scaled_and_shifted(x: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
-    """scale · x + shift, in float32 at least and with one number per channel, as x's dtype.
+    """scale · x + shift in x's dtype, computed in float32 at least, with one number per channel.
 
     Channels are the last axis where they are so in memory: a compiler lays out by its axes what it keeps, also of the
     gradient.
@@ -99,7 +99,7 @@ class NormPasses(Protocol):
     """The forward and the backward pass of one layer's batch norm on one kind of device."""
 
     def forward(self, x: Tensor, weight: Tensor | None, bias: Tensor | None) -> tuple[Tensor, Saved]:
-        """y, and what ``backward`` has to know."""
+        """y, and everything that ``backward`` needs."""
 
     def backward(
         self, grad: Tensor, x: Tensor, weight: Tensor | None, bias: Tensor | None, saved: Saved
@@ -108,7 +108,7 @@ class NormPasses(Protocol):
 
 
 def fused_norm(x: Tensor, weight: Tensor | None, bias: Tensor | None, passes: NormPasses, affine: Affine) -> Tensor:
-    """y of x, (batch, channels, …), where :func:`can_fuse` allows it.
+    """y of x, (batch, channels, …), if :func:`can_fuse` allows it.
 
     ``affine`` is the same in tensor code, from which further derivatives come.
     """
@@ -117,7 +117,7 @@ def fused_norm(x: Tensor, weight: Tensor | None, bias: Tensor | None, passes: No
 
 
 def as_images(x: Tensor) -> Tensor:
-    """A volume as an image of depth × (height · width): statistics of channels do not ask how voxels lie."""
+    """A volume as an image of depth × (height · width), because statistics of channels ignore how voxels lie."""
     return x if x.ndim == 4 else x.flatten(3)
 
 

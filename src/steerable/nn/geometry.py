@@ -10,7 +10,7 @@ __all__ = ["axis_names", "numbers_per_axis", "resolved_padding", "spanned"]
 
 
 def axis_names(axes: int) -> tuple[str, ...]:
-    """What the last axes of an array are called."""
+    """The names of the last axes of an array."""
     return ("depth", "height", "width")[3 - axes :]
 
 
@@ -19,14 +19,14 @@ def numbers_per_axis(value: int | Sequence[int], what: str, axes: int, *, minimu
     values = tuple(value) if isinstance(value, Sequence) else (value,) * axes
     if len(values) != axes or any(isinstance(v, bool) or not isinstance(v, int | np.integer) for v in values):
         several = "a pair" if axes == 2 else f"{axes}"
-        raise TypeError(f"{what} is a whole number or {several} of them, got {value!r}.")
+        raise TypeError(f"{what} must be a whole number or {several} of them, got {value!r}.")
     if min(values) < minimum:
-        raise ValueError(f"{what} is at least {minimum}, got {value!r}.")
+        raise ValueError(f"{what} must be at least {minimum}, got {value!r}.")
     return tuple(int(v) for v in values)
 
 
 def spanned(kernel_size: Sequence[int], dilation: Sequence[int]) -> tuple[int, ...]:
-    """How many pixels a dilated kernel spans."""
+    """The number of pixels that a dilated kernel spans."""
     return tuple(d * (k - 1) + 1 for k, d in zip(kernel_size, dilation, strict=True))
 
 
@@ -39,7 +39,7 @@ def resolved_padding(
     if padding != "same":
         if isinstance(padding, str):
             several = "a pair of" if len(extent) == 2 else f"{len(extent)}"
-            raise ValueError(f"padding is a number, {several} numbers, 'same' or 'valid'; got {padding!r}.")
+            raise ValueError(f"padding must be a number, {several} numbers, 'same' or 'valid'; got {padding!r}.")
         return numbers_per_axis(padding, "padding", len(extent), minimum=0)
     if any(s != 1 for s in stride):
         raise ValueError(f"padding='same' keeps the size and needs stride 1; got stride {tuple(stride)}.")

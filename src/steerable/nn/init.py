@@ -22,7 +22,7 @@ __all__ = ["he_", "initialise", "orthogonal_"]
 
 
 class WithFilterBank(Protocol):
-    """What initialisation needs of a layer; every layer with a filter bank has it."""
+    """The part of a layer that initialisation needs; every layer with a filter bank has it."""
 
     in_type: FieldType
     out_type: FieldType
@@ -67,7 +67,7 @@ def orthogonal_(layer: WithFilterBank, gain: float = 1.0) -> None:
     if not plan.space.exact:
         raise ValueError(
             f"orthogonal initialisation needs a pixel grid that carries all of {plan.space.group.name}; that of the "
-            f"filter space `{plan.space}` does not, so that an orthogonal bank would not be equivariant. Use init='he'."
+            f"filter space `{plan.space}` does not, so an orthogonal bank would not be equivariant. Use init='he'."
         )
     he_(layer, gain=1.0)
     basis = layer.basis.double()

@@ -1,4 +1,4 @@
-"""What a layer says of a tensor that is not a field of its type: what was expected, what came, and what to do."""
+"""Messages about a tensor that is not a field of a layer's type: what was expected, what was given, and what to do."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def no_tensor(x: object) -> str:
 
 
 def other_axes(layer: str, group: Group, axes: int) -> str:
-    """What a layer of images says of a group of space, or one of volumes of a group of the plane."""
+    """The message of a layer of images about a group of space, or of a layer of volumes about a group of the plane."""
     kind, groups = {
         2: ("images", "a group of the plane, such as cyclic(4) or dihedral(4)"),
         3: ("volumes", "a group of space, such as octahedral() or about_axis(dihedral(4), 'z')"),
@@ -76,7 +76,7 @@ def wrong_dtype(x: Tensor, own: torch.dtype) -> str:
 
 
 def into_floats(dtype: torch.dtype) -> str:
-    """How a tensor of whole or complex numbers becomes a field."""
+    """The remedy that makes a field of a tensor of whole or complex numbers."""
     if dtype == torch.uint8:
         return "Scale an image of bytes to the range from 0 to 1 with `x.float() / 255`."
     if dtype.is_complex:

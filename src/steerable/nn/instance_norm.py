@@ -12,7 +12,7 @@ __all__ = ["InstanceNorm2d", "InstanceNorm3d"]
 
 
 class InstanceNorm(StatisticsNorm):
-    """The base of instance norms; a subclass says on how many axes."""
+    """The base of instance norms; a subclass sets the number of axes."""
 
     def __init__(
         self,

@@ -35,8 +35,8 @@ class GroupPool(EquivariantModule):
     Args:
         field_type: what goes in.
         mode: ``"max"``, the largest channel of a permutation capsule and the largest absolute value of a signed one;
-            ``"mean"``, how much of the invariant direction there is in the mean over the group, for any capsules that
-            have one: the mean of the channels for a permutation capsule; ``"norm"``, the length, for any orthogonal
+            ``"mean"``, the part along the invariant direction of the mean over the group, for any capsule that has such
+            a direction: the mean of the channels for a permutation capsule; ``"norm"``, the length, for any orthogonal
             capsule.
     """
 
@@ -45,7 +45,7 @@ class GroupPool(EquivariantModule):
 
     def __init__(self, field_type: FieldType, mode: Literal["max", "mean", "norm"] = "max") -> None:
         if mode not in ("max", "mean", "norm"):
-            raise ValueError(f"mode is 'max', 'mean' or 'norm', got {mode!r}.")
+            raise ValueError(f"mode must be 'max', 'mean' or 'norm', got {mode!r}.")
         trivial = FieldType(field_type.group, [(len(field_type), field_type.group.trivial)])
         super().__init__(field_type, trivial)
         self.mode = mode
@@ -77,8 +77,8 @@ class GroupPool(EquivariantModule):
 class CosetPool(EquivariantModule):
     """The maximum or mean over each coset of a subgroup K: ``regular``, or a quotient by a part of K, becomes G/K.
 
-    y(gK) = max or mean of x(h) over the channels h in gK. What comes out is a field of the whole group;
-    :class:`SubgroupPool` goes on with a subgroup, D_n to C_n for instance.
+    y(gK) = max or mean of x(h) over the channels h in gK. The result is a field of the whole group;
+    :class:`SubgroupPool` continues with a subgroup, D_n to C_n for instance.
 
     Shapes: (batch, in_type.channels, …) → (batch, out_type.channels, …).
 
@@ -94,12 +94,12 @@ class CosetPool(EquivariantModule):
         self, field_type: FieldType, subgroup: Iterable[str] | Group, mode: Literal["max", "mean"] = "max"
     ) -> None:
         if mode not in ("max", "mean"):
-            raise ValueError(f"mode is 'max' or 'mean', got {mode!r}.")
+            raise ValueError(f"mode must be 'max' or 'mean', got {mode!r}.")
         group = field_type.group
         if not isinstance(group, FiniteGroup):
             raise TypeError(
                 f"CosetPool is not admissible for fields of {group.name}, got `{field_type}`: their channels are "
-                "coefficients of functions, not values at elements, so that there are no channels of a coset. Use "
+                "coefficients of functions, not values at elements, so there are no channels of a coset. Use "
                 f"`GroupPool(mode='norm')`, or restrict to a finite group first, as with `snn.Restrict(..., 'C8')`."
             )
         smaller = subgroup_of(group, subgroup)
@@ -145,7 +145,7 @@ def _mean_direction(field_type: FieldType) -> np.ndarray:
         if len(directions) == 0:
             raise TypeError(
                 f"GroupPool(mode='mean') is not admissible for capsule `{capsule}`: it has no invariant direction, so "
-                f"that its mean over the group is zero. {_fitting_pools(capsule)}"
+                f"its mean over the group is zero. {_fitting_pools(capsule)}"
             )
         w = directions.sum(0)
         functionals = hom_basis(capsule.representation, trivial).dense()[:, 0, :]
@@ -162,7 +162,7 @@ def _modes(capsule: Capsule) -> list[str]:
 
 
 def _fitting_pools(capsule: Capsule) -> str:
-    """What to use for a capsule that does not admit a way of pooling."""
+    """The remedy for a capsule that does not admit a way of pooling."""
     modes = _modes(capsule)
     if not modes:
         return "Change to an orthogonal basis first, for instance with `ToIrreps`, and use `GroupPool(mode='norm')`."

@@ -1,4 +1,4 @@
-"""What is made from a layer's parameters and kept in evaluation, with the parameters that it was made from."""
+"""Results that are made from a layer's parameters and kept in evaluation, together with those parameters."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["MadeFromParameters", "is_constant"]
 
 
 def is_constant(parameter: Tensor) -> bool:
-    """Whether what is made from a parameter may be kept: it is on the CPU, and no gradients are recorded.
+    """Whether results made from a parameter may be kept: it is on the CPU, and no gradients are recorded.
 
     ``functional_call``, transforms and torch.fx bring tensors of their own in its place.
     """
@@ -23,7 +23,7 @@ def is_constant(parameter: Tensor) -> bool:
 
 
 class MadeFromParameters:
-    """A copy of a layer's parameters (or of other numbers that it has), and what was made from them, by name."""
+    """A copy of a layer's parameters (or other numbers of it), and the results made from them, by name."""
 
     def __init__(self, *parameters: Tensor | None) -> None:
         # What is made in inference mode cannot take part in a differentiable computation later.

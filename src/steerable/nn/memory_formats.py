@@ -1,4 +1,4 @@
-"""In which order a network's numbers lie in memory, and which order is faster for it."""
+"""The order of a network's numbers in memory, and the order that is faster for it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def laid_out(x: Tensor, memory_format: torch.memory_format) -> Tensor:
 
 
 def faster_memory_format(network: nn.Module, example: Tensor, *, training: bool) -> torch.memory_format | None:
-    """The format in which a step is faster: tensor cores multiply in channels_last; on a CPU it is measured once.
+    """The faster format for a step: channels_last for tensor cores; on a CPU it is measured once.
 
     Args:
         network: on the device of the example; its values and its mode stay as they are.
@@ -68,7 +68,7 @@ def _measured(network: nn.Module, example: Tensor, training: bool) -> str:
 
 
 def _seconds(network: nn.Module, x: Tensor) -> float:
-    """How long a pass takes, with gradients where they are recorded."""
+    """The time that a pass takes, with gradients if they are recorded."""
     start = time.perf_counter()
     y: Tensor = network(x)
     if y.requires_grad:
@@ -78,7 +78,7 @@ def _seconds(network: nn.Module, x: Tensor) -> float:
 
 @contextmanager
 def in_mode(network: nn.Module, training: bool) -> Iterator[None]:
-    """The network in evaluation without gradients, or in training; layers that are fixed in training stay so."""
+    """The network in evaluation without gradients, or in training; layers with a fixed mode keep it."""
     modes = {module: module.training for module in network.modules()}
     if network.training != training:
         network.train(training)

@@ -32,8 +32,8 @@ class EquivariantModule(WithPlainCounterpart):
     ``Conv2d("3*A1", "2*regular", 3, group="D4")``.
 
     Attributes:
-        in_type: the type of the field that goes in.
-        out_type: the type of the field that comes out.
+        in_type: the type of the input.
+        out_type: the type of the output.
         map_axes: the axes of a tensor that are those of its pixels, (2, 3), or voxels, (2, 3, 4).
     """
 
@@ -91,7 +91,7 @@ class EquivariantModule(WithPlainCounterpart):
     # ---------------------------------------------------------------- subgroups
 
     def restrict(self, subgroup: Iterable[str] | Group) -> EquivariantModule:
-        """The same function over a subgroup H: fewer promises, and more freedom to learn on. The layer itself stays.
+        """The same function over a subgroup H: fewer promises, more freedom to learn. The layer itself is kept.
 
         Types are restricted as :class:`Restrict` does it, filters become those of the larger space Hom_H, and the new
         parameters are set such that nothing changes: ``layer.restrict(H)(Restrict(in_type, H)(x))`` is
@@ -115,7 +115,7 @@ class EquivariantModule(WithPlainCounterpart):
             return self.restricted_to(smaller)
 
     def restricted_to(self, subgroup: Group) -> EquivariantModule:
-        """What :meth:`restrict` returns for a proper subgroup; a layer with parameters of its own says it here."""
+        """The result of :meth:`restrict` for a proper subgroup; layers with parameters of their own define it."""
         from steerable.nn.seen_by_subgroup import seen_by_subgroup
 
         return seen_by_subgroup(self, subgroup)
@@ -123,7 +123,7 @@ class EquivariantModule(WithPlainCounterpart):
     # ---------------------------------------------------------------- constants
 
     def register_constant(self, name: str, values: NDArray[np.float64]) -> None:
-        """A float64 constant that is a buffer outside the state dict and is exact in whatever dtype the layer has.
+        """A float64 constant as a buffer outside the state dict, exact in whatever dtype the layer has.
 
         A plain buffer would be rounded by ``.float()`` and stay rounded after ``.double()``.
         """
@@ -131,7 +131,7 @@ class EquivariantModule(WithPlainCounterpart):
         self.register_buffer(name, torch.tensor(values, dtype=torch.get_default_dtype()), persistent=False)
 
     def register_index(self, name: str, values: NDArray[np.intp]) -> None:
-        """A constant of whole numbers, likewise outside the state dict, and restored after ``to_empty()``."""
+        """A constant of whole numbers, also outside the state dict, restored after ``to_empty()``."""
         self._constants[name] = np.ascontiguousarray(values, dtype=np.int64)
         self.register_buffer(name, torch.tensor(values, dtype=torch.int64), persistent=False)
 

@@ -1,4 +1,4 @@
-"""Which backend each convolution of a network takes: measured, recorded, or set from a record."""
+"""The backend of each convolution of a network: measured, recorded, or set from a record."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ __all__ = ["choose_backends", "recorded_backends", "use_backends"]
 def choose_backends(network: nn.Module, *inputs: Any, cuda_graphs: bool = False, **options: Any) -> dict[str, str]:
     """Measure which backend is fastest for each convolution with ``backend="auto"``, and set it.
 
-    The inputs of the convolutions are those that ``network(*inputs, **options)`` brings them, so give inputs as they
+    The inputs of the convolutions are those that they get in ``network(*inputs, **options)``, so give inputs as they
     are in use: with their shape and device, and under the same autocast. Call this before ``torch.compile``, under
     which nothing can be measured and ``"auto"`` means ``"dense"``.
 
-    Forward passes are compared, and where gradients are recorded whole steps as well: a layer may then take one backend
+    Forward passes are compared, and if gradients are recorded, whole steps as well: a layer may then use one backend
     for steps and another under ``torch.no_grad()``. On a GPU the forward pass, the input gradient and the weight
-    gradient are compared one by one, and two variants of the dense backend take part. A layer that inputs of different
-    shapes reach leaves the dense backend only if another one is faster for all of them; a layer that no input reaches
+    gradient are compared one by one, and two variants of the dense backend take part. A layer that gets inputs of
+    different shapes leaves the dense backend only if another one is faster for all of them; a layer that gets no input
     stays as it is.
 
     Args:
@@ -34,12 +34,12 @@ def choose_backends(network: nn.Module, *inputs: Any, cuda_graphs: bool = False,
         *inputs: the arguments that it is called with.
         cuda_graphs: on a GPU, whether the network will run as CUDA graphs: recorded, or compiled with a mode that does
             so, such as ``"reduce-overhead"``. Then only the GPU's own time counts. Otherwise Python starts the many
-            kernels of the Fourier backend, and where that takes longer than the kernels themselves, Python's time
+            kernels of the Fourier backend, and if that takes longer than the kernels themselves, Python's time
             counts, as if the GPU had nothing else to do meanwhile: the choice errs towards the dense backend.
         **options: its keyword arguments.
 
     Returns:
-        The backend of each layer that was on ``"auto"``, by the layer's name; where gradients are recorded, that of a
+        The backend of each layer that was on ``"auto"``, by the layer's name; if gradients are recorded, that of a
         step's forward pass. A layer's ``repr`` shows the backends of all passes.
 
     >>> from steerable import FieldType, dihedral
@@ -62,7 +62,7 @@ def choose_backends(network: nn.Module, *inputs: Any, cuda_graphs: bool = False,
 
 
 def recorded_backends(network: nn.Module) -> dict[str, str]:
-    """How each convolution of a network is carried out, by the layer's name, as text that :func:`use_backends` reads.
+    """The backend of each convolution of a network by its name, as text that :func:`use_backends` reads.
 
     A text names the backends of the forward pass, of the input gradient, of the weight gradient and of a forward pass
     without gradients, such as ``"fourier[numba]/fourier[numba]/fourier[numba]/dense"``. It is ``"auto"`` for a layer
@@ -78,7 +78,7 @@ def recorded_backends(network: nn.Module) -> dict[str, str]:
 
 
 def use_backends(network: nn.Module, recorded: Mapping[str, str]) -> None:
-    """Carry out every convolution of a network as recorded, so that a run can be repeated bit for bit.
+    """Compute every convolution of a network as recorded, so that a run can be repeated bit for bit.
 
     Call this when the network is on its device.
 
@@ -87,7 +87,7 @@ def use_backends(network: nn.Module, recorded: Mapping[str, str]) -> None:
         recorded: what :func:`recorded_backends` returned.
 
     Raises:
-        ValueError: when the layers' names do not agree, a text cannot be read, or this machine cannot do what a text
+        ValueError: if the layers' names do not agree, a text cannot be read, or this machine cannot do what a text
             says; another backend would round differently. The network is then unchanged.
     """
     layers = _convolutions(network)
@@ -151,5 +151,5 @@ def _convolutions(network: nn.Module) -> dict[str, ConvolutionLayer]:
 
 
 def _common(names: Sequence[str]) -> str:
-    """The one backend of all of them, else the dense one."""
+    """The one backend that all of them have, else the dense one."""
     return names[0] if len(set(names)) == 1 else DENSE.forward

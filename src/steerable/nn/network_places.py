@@ -1,4 +1,4 @@
-"""Where a network's parts lie and in which modes they are: what a recorded or compiled pass takes for granted."""
+"""The places of a network's parts and their modes, which a recorded or compiled pass takes for granted."""
 
 from __future__ import annotations
 
@@ -48,17 +48,17 @@ class NetworkPlaces:
 
     @property
     def unchanged(self) -> bool:
-        """Whether all parts are where they were: not moved, replaced, frozen or thawed."""
+        """Whether all parts are where they were: not moved, replaced, frozen or unfrozen."""
         return self._look() == self._now
 
     @property
     def hooked(self) -> bool:
-        """Whether somebody listens to the layers inside, who would hear nothing of a recorded pass."""
+        """Whether the layers inside have hooks, which a recorded pass would not call."""
         return any(self._hooks)
 
     @property
     def modes(self) -> tuple[bool, ...]:
-        """Which modules are in training mode."""
+        """The modules that are in training mode."""
         return tuple([m.training for m in self.modules])
 
     @contextmanager
@@ -83,7 +83,7 @@ class NetworkPlaces:
 
 @contextmanager
 def untouched(network: nn.Module, device: torch.device) -> Iterator[None]:
-    """Whatever passes happen meanwhile, running statistics and random numbers are put back."""
+    """A context after which running statistics and random numbers are as they were before."""
     buffers = list(network.buffers())
     before = [buffer.clone() for buffer in buffers]
     with torch.random.fork_rng([device] if device.type == "cuda" else []):

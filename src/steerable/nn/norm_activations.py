@@ -1,4 +1,4 @@
-"""Nonlinearities on whole capsules: of the capsule's length, and gates; and a sound default for a mixed type."""
+"""Nonlinearities on whole capsules: norm nonlinearities, gates, and a sound default for a mixed type."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _SQUARE_OF_NOTHING = 1e-30  # shorter capsules than its root count as that long,
 class NormActivation(EquivariantModule):
     """y = ν(‖x‖) · x / ‖x‖ for each capsule, with any ν; capsules must be orthogonal. A capsule of length 0 stays 0.
 
-    Take a ν that vanishes at 0: where features are zero but for rounding, as they are on an even background, any other
-    ν makes values of the rounding.
+    Choose a ν that vanishes at 0: where features are zero up to rounding, as on a uniform background, any other ν turns
+    the rounding errors into values.
 
     Shapes: (batch, channels, …) → the same.
 
@@ -59,7 +59,7 @@ class NormReLU(NormActivation):
 
     Args:
         field_type: the type, which stays the same.
-        bias: b at the start; positive, so that the layer is not the identity.
+        bias: the initial b; positive, so that the layer is not the identity.
     """
 
     def __init__(self, field_type: FieldType, bias: float = 0.1) -> None:
@@ -82,7 +82,7 @@ class NormReLU(NormActivation):
 
 
 class Gated(EquivariantModule):
-    """y = σ(s) · x for each capsule x, with a gate s of its own: an invariant channel that the layer before computes.
+    """y = σ(s) · x for each capsule x, with a gate s of its own: an invariant channel that the previous layer computes.
 
     Shapes: (batch, in_type.channels, …) → (batch, field_type.channels, …), where ``in_type`` is ``field_type`` plus one
     trivial capsule per capsule. Any capsule is admissible.

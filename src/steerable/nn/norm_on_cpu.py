@@ -1,4 +1,4 @@
-"""The passes of a batch norm by torch's own kernels on a CPU where numba is not installed."""
+"""The passes of a batch norm by torch's own kernels on a CPU without numba."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Normalisation of whole capsules: what all norms share.
+"""Normalisation of whole capsules: the common part of all norms.
 
 A mean is subtracted along invariant directions only (elsewhere the mean of an equivariant field is zero by symmetry),
 a variance is taken over all channels of a capsule, and the affine scale is one number per capsule. For fields of
@@ -35,7 +35,7 @@ __all__ = ["CapsuleNorm", "has_no_values", "invariant_reference"]
 
 
 class CapsuleNorm(EquivariantModule):
-    """What the norms share: the affine part, and the normalisation itself once centre and variance are known.
+    """The base of the norms: the affine part, and the normalisation itself once centre and variance are known.
 
     ``weight`` has one entry per capsule, ``bias`` one per invariant direction; both are None without ``affine``, and
     ``bias`` also where it is switched off.
@@ -104,7 +104,7 @@ class CapsuleNorm(EquivariantModule):
         return restricted_norm(self, seen, seen)
 
     def check_dtype(self, x: Tensor) -> None:
-        """Refuse the mixtures of dtypes that torch's norms refuse; what goes in has the dtype of what comes out.
+        """Refuse the mixtures of dtypes that torch's norms refuse; the output has the input's dtype.
 
         Half precision may enter a layer in float32, as it does under autocast. A layer without parameters and running
         statistics takes any dtype.
@@ -122,7 +122,7 @@ class CapsuleNorm(EquivariantModule):
             )
 
     def without_values(self, x: Tensor) -> Tensor:
-        """What the layer makes of a tensor without values: one like it, with gradients of zero.
+        """The output for a tensor without values: a similar tensor, with gradients of zero.
 
         Mean 0 and variance 1 stand in for its statistics. Those would be NaN, and so would the gradients.
         """
@@ -163,16 +163,16 @@ class CapsuleNorm(EquivariantModule):
 
 
 def has_no_values(x: Tensor) -> bool:
-    """Whether x is an empty batch, or fields without pixels: there is nothing to take statistics of."""
+    """Whether x is an empty batch, or fields without pixels, of which there are no statistics."""
     return not hides_shapes(x) and x.numel() == 0
 
 
 def _require_orthogonal(layer: str, field_type: FieldType) -> None:
-    """TypeError where a capsule's length is not the same in all poses."""
+    """Raise a TypeError if a capsule's length is not the same in all poses."""
     for capsule, _ in field_type.terms:
         if not capsule.admits("norm"):
             raise TypeError(
-                f"{layer} is not admissible for capsule `{capsule}`: its matrices are not orthogonal, so that a "
+                f"{layer} is not admissible for capsule `{capsule}`: its matrices are not orthogonal, so a "
                 f"variance over its channels depends on the pose. Change to an orthogonal basis first, for instance "
                 f"with `ToIrreps`."
             )

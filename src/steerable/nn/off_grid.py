@@ -1,4 +1,4 @@
-"""Warnings, each given once, that rotations by other angles than the pixel grid's are approximate, and how far."""
+"""Warnings, each given once, that rotations by angles other than the pixel grid's are approximate, and by how much."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _told: list[str] = []  # which of the warnings have been given in this process
 
 
 def warn_of_angles_off_the_grid(layer_name: str, space: FilterSpace) -> None:
-    """Say once per process which elements a layer is exact for, and how much of its filters does not turn."""
+    """Say once per process for which elements a layer is exact, and what share of its filters does not turn."""
     if space.exact:
         return
     leaks = space.leaks

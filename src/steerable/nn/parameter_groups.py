@@ -1,4 +1,4 @@
-"""A network's parameters as an optimiser takes them: the rate at which each of them learns, and which decay."""
+"""A network's parameters for an optimiser: the learning rate and the decay of each."""
 
 from __future__ import annotations
 
@@ -31,24 +31,24 @@ def parameter_groups(
     optimiser: Literal["adam", "sgd"] = "adam",
     by_sharing: bool = True,
 ) -> list[dict[str, Any]]:
-    """Groups of parameters for ``torch.optim``, with which the rate and decay of a plain network suit a steerable one.
+    """Groups of parameters for ``torch.optim`` that let a steerable network use a plain one's rate and decay.
 
     A filter bank stores one coefficient where a plain network has μ = (weights of the bank) / (coefficients) weights,
-    so that its coefficients c are larger than weights by √μ. With these groups they are trained as u = c / √μ would be
-    with the rate η = ``lr`` and the decay λ = ``weight_decay``. As √μ · ∂L/∂c is the gradient by u, that is with SGD
+    so its coefficients c are larger than weights by √μ. With these groups they are trained as u = c / √μ would be
+    with the rate η = ``lr`` and the decay λ = ``weight_decay``. As √μ · ∂L/∂c is the gradient by u, this means for SGD
 
         u ← u - η (√μ ∂L/∂c + λ u)   ⟺   c ← c - μη (∂L/∂c + (λ/μ) c),   with and without momentum,
 
-    the rate μη and the decay λ/μ. Adam divides by the size of gradients, so that there it is √μ in place of μ. The bank
+    the rate μη and the decay λ/μ. Adam divides by the size of gradients, so μ is replaced by √μ there. The bank
     of a network on regular fields has the weights u themselves, each μ = |G| times: u is what group convolutions store.
-    Where nothing is shared, μ = 1. Norms and biases do not decay; frozen parameters are left out.
+    If nothing is shared, μ = 1. Norms and biases do not decay; frozen parameters are left out.
 
     Args:
         model: any module, steerable, plain or mixed.
         lr: the rate η of a plain network.
         weight_decay: its decay λ.
         optimiser: ``"adam"`` for Adam, AdamW and others that divide by the size of gradients, ``"sgd"`` for SGD.
-        by_sharing: whether rates follow μ; without it only norms and biases are set apart.
+        by_sharing: whether rates follow μ; without it, only norms and biases get a group of their own.
 
     Returns:
         Groups with ``params``, ``lr``, ``weight_decay`` and ``rate_factor``, μ or √μ, in a fixed order: those that
@@ -98,4 +98,4 @@ def _check(model: nn.Module, lr: float, weight_decay: float, optimiser: str) -> 
         )
     for name, value, least in (("lr", lr, "above 0"), ("weight_decay", weight_decay, "from 0 on")):
         if not math.isfinite(value) or value < 0 or (name == "lr" and value == 0):
-            raise ValueError(f"{name} is a finite number {least}; got {shown(value)}.")
+            raise ValueError(f"{name} must be a finite number {least}; got {shown(value)}.")

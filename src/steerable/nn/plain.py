@@ -1,4 +1,4 @@
-"""The same function with nothing but torch's own modules: for export, and for people who do not have this library."""
+"""The same function with nothing but torch's own modules: for export, and for people without this library."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ModuleT = TypeVar("ModuleT", bound=nn.Module)
 
 
 class WithPlainCounterpart(nn.Module):
-    """A module that can be said with torch's own modules and operations; the base of all layers."""
+    """A module that can be written with torch's own modules and operations; the base of all layers."""
 
     def plain(self) -> nn.Module:
         """The same function in evaluation mode, made of nothing but torch's own modules and operations."""
@@ -26,10 +26,10 @@ class WithPlainCounterpart(nn.Module):
 def to_plain(module: nn.Module) -> nn.Module:
     """A copy in evaluation mode in which every layer of this library is replaced by torch's own.
 
-    Layers with a counterpart become it (Conv2d, Linear, ReLU, AvgPool2d …); the others become a
-    ``torch.fx.GraphModule`` of torch operations, batch norms too, since they take images and pooled fields. Modules of
-    your own keep their class, with their children replaced. The copy shares no memory with ``module``. Its parameters
-    are frozen, because training would break the symmetry, which torch's own modules know nothing of.
+    Layers with a counterpart are replaced by it (Conv2d, Linear, ReLU, AvgPool2d …); the others become a
+    ``torch.fx.GraphModule`` of torch operations, and so do batch norms, since they take images and pooled fields.
+    Modules of your own keep their class, with their children replaced. The copy shares no memory with ``module``. Its
+    parameters are frozen, because training would break the symmetry, which torch's own modules do not know about.
 
     >>> from steerable import FieldType, dihedral
     >>> from steerable import nn as snn
@@ -59,7 +59,7 @@ def _with_plain_children(module: ModuleT) -> ModuleT:
 
 
 def _traced(module: nn.Module) -> fx.GraphModule:
-    """The operations of a layer's ``forward`` in evaluation mode, its own children made plain first."""
+    """The operations of a layer's ``forward`` in evaluation mode, with its children made plain first."""
     clone = _with_plain_children(module).eval()
     graph = _PlainTracer().trace(clone)
     for node in graph.nodes:

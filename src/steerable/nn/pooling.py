@@ -27,7 +27,7 @@ _PLAIN_MAXIMUM: dict[int, Callable[..., nn.Module]] = {2: nn.MaxPool2d, 3: nn.Ma
 
 
 class WindowPool(EquivariantModule):
-    """The base of layers with a window that slides over the field; a subclass says over how many ``axes``.
+    """The base of layers with a window that slides over the field; a subclass sets the number of ``axes``.
 
     Args:
         field_type: the type, which stays the same.
@@ -56,7 +56,7 @@ class WindowPool(EquivariantModule):
         self.stride = numbers_per_axis(strides, "stride", self.axes, minimum=1)
         self.padding = numbers_per_axis(padding, "padding", self.axes, minimum=0)
         if any(2 * p > k for p, k in zip(self.padding, self.kernel_size, strict=True)):
-            raise ValueError(f"padding is at most half the kernel {self.kernel_size}, got {self.padding}.")
+            raise ValueError(f"padding must be at most half the kernel {self.kernel_size}, got {self.padding}.")
         apart = grid_spacing(self.kernel_size, spacing)
         if reason := one_extent_missing(field_type.group, "kernel", self.kernel_size, apart):
             raise ValueError(f"{type(self).__name__}: {reason}")

@@ -12,7 +12,7 @@ __all__ = ["moments_over_processes", "several_processes"]
 
 
 def several_processes() -> bool:
-    """Whether this process is one of several that can exchange tensors now."""
+    """Whether this process is one of several that can currently exchange tensors."""
     return dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
 
 

@@ -1,4 +1,4 @@
-"""Which products of channels a quadratic layer forms, and how its parameters combine them.
+"""The products of channels that a quadratic layer forms, and the way in which its parameters combine them.
 
 Capsules are dealt into *hands*: hand t holds copy t of every kind, counted cyclically where a kind has fewer copies.
 Within a hand every capsule is multiplied by itself and by those of the other kinds. A basis of Hom(ρ_i ⊗ ρ_j, ρ_out)

@@ -18,7 +18,7 @@ Network = Callable[[Tensor], Tensor]
 
 
 class RecordedNetwork:
-    """Runs a network in training like the network itself; each shape of a batch is recorded when it first comes.
+    """Runs a network in training like the network itself; each shape of a batch is recorded when it first appears.
 
     What it returns, and the gradients that follow from it, lie in memory that the next call overwrites.
 
@@ -38,7 +38,7 @@ class RecordedNetwork:
 
 
 def record(network: nn.Module, run: Network, x: Tensor) -> Network:
-    """The passes of a network for inputs like x, on a GPU and in the modes, gradients and autocast of now.
+    """Record the passes of a network for inputs like x, on a GPU and in the current modes, gradients and autocast.
 
     Passes that only warm up move running statistics and random numbers; these are put back.
     """
@@ -64,7 +64,7 @@ def record(network: nn.Module, run: Network, x: Tensor) -> Network:
 
 
 class _Whole(nn.Module):
-    """Takes the place of a network whose own ``forward`` is to stay as it is."""
+    """Replaces a network whose own ``forward`` is to stay as it is."""
 
     def __init__(self, network: nn.Module, run: Network) -> None:
         super().__init__()

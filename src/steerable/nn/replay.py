@@ -1,4 +1,4 @@
-"""Recorded passes as an ordinary differentiable call: what it returns is the caller's own, and nothing is mixed up.
+"""Recorded passes as an ordinary differentiable call: its results belong to the caller, and passes are not mixed up.
 
 A recording computes in fixed memory. Its output and gradients are copied, so that they may be kept and added up. The
 values between a forward pass and its backward pass cannot be copied: ``Replay.taken`` says whether they are needed.
@@ -69,7 +69,7 @@ class Replay:
         return turn
 
     def end(self, turn: _Turn) -> None:
-        """The backward pass of a turn begins; RuntimeError where there has been one, which overwrote the values."""
+        """The backward pass of a turn begins; RuntimeError if there has been one, which overwrote the values."""
         if not turn.waits:
             raise RuntimeError(
                 "an output of the accelerated network is differentiated a second time, but the first backward pass "
@@ -86,7 +86,7 @@ class Replay:
         return self._y.detach()
 
     def backward(self, upstream: Tensor) -> list[Tensor | None]:
-        """The gradients of the input and the parameters of the last forward pass, likewise."""
+        """The gradients of the input and the parameters of the last forward pass, in the same kind of memory."""
         leaves = (self._leaf, *self._stand_ins)
         inputs = [leaf for leaf in leaves if leaf.requires_grad]
         found = iter(torch.autograd.grad(self._y, inputs, upstream, retain_graph=True))
@@ -112,7 +112,7 @@ class _Replayed(torch.autograd.Function):
 
 @contextmanager
 def _left_in_order(device: torch.device) -> Iterator[None]:
-    """What torch leaves behind where a recording fails is put right: the stream, and the device's random numbers."""
+    """Restore the stream and the device's random numbers, which torch leaves changed if a recording fails."""
     on_gpu, collects = device.type == "cuda", gc.isenabled()
     stream = torch.cuda.current_stream(device) if on_gpu else None
     gc.collect()

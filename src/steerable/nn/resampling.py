@@ -31,16 +31,16 @@ class Upsample(EquivariantModule):
         super().__init__(field_type, field_type)
         if isinstance(scale_factor, bool) or not isinstance(scale_factor, int) or scale_factor < 1:
             raise ValueError(
-                "scale_factor is a whole number ≥ 1, since other factors sample the grid unevenly; got "
+                "scale_factor must be a whole number ≥ 1, since other factors sample the grid unevenly; got "
                 f"{scale_factor!r}."
             )
         kind, linear = ("images", "bilinear") if len(self.map_axes) == 2 else ("volumes", "trilinear")
         if mode not in ("nearest", linear):
             other = mode in ("bilinear", "trilinear")
             reason = f": fields of {field_type.group.name} are {kind}" if other else ""
-            raise ValueError(f"mode is 'nearest' or {linear!r}, got {mode!r}{reason}.")
+            raise ValueError(f"mode must be 'nearest' or {linear!r}, got {mode!r}{reason}.")
         if align_corners is not None and mode == "nearest":
-            raise ValueError(f"align_corners goes with mode={linear!r} only.")
+            raise ValueError(f"align_corners can only be used with mode={linear!r} only.")
         self.scale_factor, self.mode, self.align_corners = scale_factor, mode, align_corners
 
     def forward(self, x: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""The same field, seen by a subgroup."""
+"""The same field, as a subgroup sees it."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ __all__ = ["Restrict"]
 
 
 class Restrict(EquivariantModule):
-    """From here on only a subgroup counts: the same values, in the capsules that the subgroup sees.
+    """From here on, only a subgroup counts: the same values, in the capsules that the subgroup sees.
 
-    Shapes: (batch, channels, …) → the same; channels are reordered where a capsule falls apart into several.
+    Shapes: (batch, channels, …) → the same; channels are reordered if a capsule splits into several.
 
     Args:
         field_type: a type of the group.
@@ -42,7 +42,7 @@ class Restrict(EquivariantModule):
         return take_channels(x, self.order) if self.reorder else x
 
     def restricted_to(self, subgroup: Group) -> Restrict:
-        """The same reordering, seen by a subgroup; what comes out belongs to the part of it in the smaller group."""
+        """The same reordering, seen by a subgroup; the output belongs to the part of it in the smaller group."""
         seen_in, seen_out = both_ends(self, subgroup)
         order = seen_in.back[self._constants["order"][seen_out.order]]
         new = retyped(self, seen_in.field_type, seen_out.field_type, order=order)

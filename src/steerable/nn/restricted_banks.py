@@ -25,7 +25,7 @@ def exact_bank(layer: FilterBankModule) -> Tensor:
 
 
 def exact_bias(layer: FilterBankModule) -> NDArray[np.float64] | None:
-    """(out,): the bias of each channel in float64, or None where there is none."""
+    """(out,): the bias of each channel in float64, or None if there is none."""
     if layer.bias is None:
         return None
     index, factor = layer.invariants.lookup()

@@ -1,7 +1,7 @@
-"""Norms carried over to a subgroup: the statistics of the larger group's capsules, the affine part of the smaller ones.
+"""Norms carried over to a subgroup: the larger group's statistics, and the subgroup's affine part.
 
-A subgroup sees several capsules where the larger group has one. Statistics of each of them would be another function;
-these stay those of the larger group, so that nothing changes, and only the scales and shifts become finer.
+A subgroup sees several capsules where the larger group has one. Statistics of each of them would give another function;
+the statistics stay those of the larger group, so that nothing changes, and only the scales and shifts become finer.
 """
 
 from __future__ import annotations

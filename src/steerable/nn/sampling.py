@@ -1,8 +1,8 @@
-"""Which sampled grids are symmetric: when a stride, a window or a padding keeps a layer exactly equivariant.
+"""Symmetric sampling grids: the conditions under which a stride, a window or a padding keeps a layer equivariant.
 
 A window of extent k slides over n + 2p pixels in steps of s. The positions that it visits are symmetric about the
-image's centre when nothing is left over: (n + 2p - k) mod s = 0. Otherwise their own centre lies elsewhere, and only
-axes along which the group does not move that point may do without: those that no symmetry of the grid reverses, and
+image's centre when nothing is left over: (n + 2p - k) mod s = 0. Otherwise their own centre lies elsewhere, which is
+harmless only along axes on which the group does not move that point: those that no symmetry of the grid reverses, and
 that no turn by another angle, such as those of C3, turns away.
 """
 
@@ -47,7 +47,7 @@ class EquivarianceWarning(UserWarning):
 
 
 def axes_reversed(group: Group, axes: int = 2, spacing: Spacing = ()) -> tuple[bool, ...]:
-    """(rows, columns), or (slices, rows, columns): whether some element runs along that axis of the array backwards.
+    """(rows, columns), or (slices, rows, columns): whether some element reverses that axis of the array.
 
     An element that the grid does not carry counts where it turns the axis at all.
     """
@@ -66,7 +66,7 @@ def axes_exchanged(group: Group, axes: int = 2, spacing: Spacing = ()) -> list[t
 def one_extent_missing(
     group: Group, what: str, values: Sequence[float], spacing: Spacing = (), *, mixed: bool = True
 ) -> str:
-    """Why these numbers, one per axis, do not suit the group, or nothing: it exchanges axes that differ.
+    """The reason why these numbers, one per axis, do not suit the group; empty if they do.
 
     ``mixed`` adds the axes that it mixes by turns which the grid does not carry, such as those of C3 by 120°.
     """
@@ -77,14 +77,14 @@ def one_extent_missing(
         if values[a] != values[b] and ((a, b) in exchanged or (mixed and near[a, b])):
             verb, names = "exchanges" if (a, b) in exchanged else "mixes", axis_names(axes)
             return (
-                f"{group.name} {verb} {names[a]} and {names[b]}, so that the {what} has one extent for both; got "
+                f"{group.name} {verb} {names[a]} and {names[b]}, so the {what} has one extent for both; got "
                 f"{tuple(values)}."
             )
     return ""
 
 
 def pads_alike(group: Group, sides: Sequence[int]) -> bool:
-    """Whether a padding, (left, right, top, bottom), adds as much on sides that the group exchanges.
+    """Whether a padding, (left, right, top, bottom), adds the same on sides that the group exchanges.
 
     Of volumes it is (left, right, top, bottom, above, below): the last axis of an array comes first, as for ``F.pad``.
 
@@ -109,11 +109,11 @@ _CARRIED = {2: ("images", "C1, C2, C4, D1, D2 or D4"), 3: ("volumes", "O, O_h or
 
 
 def require_grid(group: Group, axes: int = 2) -> None:
-    """ValueError for a group that does not map the pixel grid onto itself."""
+    """Raise a ValueError for a group that does not map the pixel grid onto itself."""
     if group.axes != axes or not group.keeps_grid:
         kind, carried = _CARRIED[axes]
         raise ValueError(
-            f"{group.name} does not map the pixel grid onto itself, so that no layer on {kind} is exactly equivariant "
+            f"{group.name} does not map the pixel grid onto itself, so no layer on {kind} is exactly equivariant "
             f"to it. Use {carried}."
         )
 
@@ -140,7 +140,7 @@ def _uneven(axes: int, spacing: Spacing) -> NDArray[np.bool_]:
 
 
 class SamplingGuard:
-    """What a layer with windows knows of its grid: refuses what never fits, warns of sizes that do not.
+    """The grid of a layer with windows: refuses what never fits, and warns of sizes that do not fit.
 
     Args:
         owner: the layer.
@@ -180,7 +180,7 @@ class SamplingGuard:
         self.fitting: set[tuple[int, ...]] = set()  # sizes that need no second look
 
     def of_group(self, group: Group) -> SamplingGuard:
-        """The same window for a subgroup, which may reverse fewer axes, and never more."""
+        """The same window for a subgroup, which reverses at most the same axes."""
         guard = copy.copy(self)
         backwards = axes_reversed(group, len(self.extent), self.spacing)
         guard.group_name = group.name
@@ -189,7 +189,7 @@ class SamplingGuard:
         return guard
 
     def check(self, x: Tensor) -> None:
-        """Raise where the window does not fit at all, warn once per size (or raise) where the grid is not symmetric."""
+        """Raise if the window does not fit at all; warn once per size (or raise) if the grid is not symmetric."""
         if hides_shapes(x):
             return
         compiling = torch.compiler.is_compiling()

@@ -1,6 +1,6 @@
-"""What a function must be for a nonlinearity to be equivariant: of single values, odd, or scale-free.
+"""The conditions on a function for a nonlinearity to be equivariant: it acts on single values, is odd, or scale-free.
 
-Where a function does not keep its promise in a trial, the layer is refused; see :mod:`steerable.nn.function_trials`.
+If a function does not keep its promise in a trial, the layer is refused; see :mod:`steerable.nn.function_trials`.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ KNOWN: dict[type[nn.Module], tuple[str, ...]] = {
 
 
 def function_name(function: ScalarFunction) -> str:
-    """What a function is called in messages; one with some arguments fixed is called like the function itself."""
+    """The name of a function in messages; one with some arguments fixed has the name of the function itself."""
     named = getattr(function, "func", function)
     return getattr(named, "__name__", type(named).__name__)
 
 
 def is_bare_relu(function: ScalarFunction) -> bool:
-    """Whether a function is torch's ReLU, and nobody listens when it is called."""
+    """Whether a function is torch's ReLU without hooks."""
     return type(function) is nn.ReLU and not (
         function._forward_hooks
         or function._forward_pre_hooks
@@ -58,7 +58,7 @@ def _known(function: ScalarFunction) -> tuple[str, ...]:
 
 
 def check_valuewise(label: str, function: ScalarFunction, channels: int) -> None:
-    """TypeError for a function that sees where a value stands or which others there are: a softmax, a dropout."""
+    """Raise a TypeError for a function that sees the place of a value or other values: a softmax, a dropout."""
     if type(function) in KNOWN:
         return
     draw = np.random.default_rng(0)
@@ -70,8 +70,8 @@ def check_valuewise(label: str, function: ScalarFunction, channels: int) -> None
         moved_back, mixed_back = y.ravel()[order].reshape(shape), np.where(kept, y, mixed)
         if trial.differ(moved, moved_back) is not None or trial.differ(mixed, mixed_back) is not None:
             raise TypeError(
-                f"{label}: the function does not act on each value alone; what it does to a value depends on where "
-                f"the value stands or on the other values. {REMEDY}"
+                f"{label}: the function does not act on each value alone; what it does to a value depends on the "
+                f"value's place or on other values. {REMEDY}"
             )
 
 
@@ -87,13 +87,13 @@ def check_pixelwise(label: str, function: ScalarFunction, channels: int) -> None
         y, moved = trial(x.reshape(shape), x[..., order].reshape(shape))
         if trial.differ(moved.reshape(flat), y.reshape(flat)[..., order]) is not None:
             raise TypeError(
-                f"{label}: the function does not act on each pixel alone; what it does to a length depends on where "
-                f"in the image it stands. {REMEDY}"
+                f"{label}: the function does not act on each pixel alone; what it does to a length depends on its "
+                f"place in the image. {REMEDY}"
             )
 
 
 def check_odd(label: str, function: ScalarFunction, channels: int, remedy: str) -> None:
-    """TypeError where ν(-a) differs from -ν(a) for some a."""
+    """Raise a TypeError if ν(-a) differs from -ν(a) for some a."""
     if "odd" in _known(function):
         return
     values = in_channels(magnitudes(function), channels)
@@ -107,7 +107,7 @@ def check_odd(label: str, function: ScalarFunction, channels: int, remedy: str) 
 
 
 def check_scale_free(label: str, function: ScalarFunction, channels: int) -> None:
-    """TypeError where ν(ca) differs from cν(a) for some a and c > 0."""
+    """Raise a TypeError if ν(ca) differs from cν(a) for some a and c > 0."""
     if "scale-free" in _known(function):
         return
     sizes = magnitudes(function)

@@ -1,4 +1,4 @@
-"""What batch and instance norm share: statistics of whole capsules, with or without running averages."""
+"""The common part of batch and instance norm: statistics of whole capsules, with or without running averages."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class StatisticsNorm(CapsuleNorm):
         self.register_buffer("num_batches_tracked", torch.tensor(0, dtype=torch.long) if tracked else None)
 
     def reset_parameters(self) -> None:
-        """Scale 1, shift 0, and running statistics as if nothing had been seen."""
+        """Set scale 1, shift 0, and running statistics as if nothing had been seen."""
         super().reset_parameters()
         self.reset_running_stats()
 
@@ -103,7 +103,7 @@ class StatisticsNorm(CapsuleNorm):
 
     @property
     def synchronises(self) -> bool:
-        """Whether statistics are taken over several processes now."""
+        """Whether statistics are currently taken over several processes."""
         return False
 
     def normalise_by_batch(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor | int]:

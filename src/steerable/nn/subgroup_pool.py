@@ -25,8 +25,8 @@ class SubgroupPool(EquivariantModule):
 
     A subgroup sees D_n's ``regular`` as two regular capsules of C_n, the rotations and the reflections:
     y(h) = max(x(h), x(hm)) is one. In general y(h) = max or mean of x(hg) over one g of each coset Hg of a regular
-    capsule; of other capsules, those parts are pooled that :class:`Restrict` gives equal types. What it sees once
-    stays as it is.
+    capsule; for other capsules, the parts that :class:`Restrict` gives equal types are pooled. Parts that occur once
+    stay as they are.
 
     Shapes: (batch, in_type.channels, …) → (batch, out_type.channels, …).
 
@@ -47,7 +47,7 @@ class SubgroupPool(EquivariantModule):
         self, field_type: FieldType, subgroup: Iterable[str] | Group, mode: Literal["max", "mean"] = "max"
     ) -> None:
         if mode not in ("max", "mean"):
-            raise ValueError(f"mode is 'max' or 'mean', got {mode!r}.")
+            raise ValueError(f"mode must be 'max' or 'mean', got {mode!r}.")
         smaller = subgroup_of(field_type.group, subgroup)
         parts = [_parts(capsule, smaller, mode) for capsule, _ in field_type.terms]
         stack: list[Capsule] = []

@@ -26,9 +26,9 @@ class TensorProduct(EquivariantModule):
 
     A polynomial of degree 2, exactly equivariant for every group and every capsule, with the learned weights w. Copies
     are not all multiplied with each other: copy t of each kind is multiplied by itself and by copy t of each other
-    kind, where a kind with fewer copies starts again from its first; the results are added to copy t of each kind of
+    kind, and a kind with fewer copies starts again from its first; the results are added to copy t of each kind of
     the output. Weights start at random, such that independent normal channels give outputs of variance 1. Outputs grow
-    with the square of inputs, so that a norm belongs before this layer; ``snn.Residual(snn.TensorProduct(t))`` is
+    with the square of inputs, so a norm belongs before this layer; ``snn.Residual(snn.TensorProduct(t))`` is
     x + Q(x ⊗ x).
 
     Shapes: (batch, in_type.channels, …) → (batch, out_type.channels, …).

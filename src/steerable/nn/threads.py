@@ -3,10 +3,10 @@
 A tile goes through several kernels and products. Each thread takes whole tiles, so that a tile stays in one core's
 cache and threads wait for each other only at the end; threads inside a product would meet at every one of them.
 
-The threads are those on which torch runs its own operations: between two of them they wait without going to sleep, for
-a while, and would keep the cores from others. They belong to OpenMP, whose entry ``GOMP_parallel`` is called with a
-function that comes back to Python; inside it torch uses one thread. Where torch is built on something else, there are
-Python threads.
+The threads are those on which torch runs its own operations: between two of these they wait for a while without going
+to sleep, and would keep other threads from the cores. They belong to OpenMP, whose entry ``GOMP_parallel`` is called
+with a function that comes back to Python; inside it torch uses one thread. If torch is built on something else, Python
+threads are used.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What torch's tools for batch norms find in those of this library."""
+"""The interface that torch's tools for batch norms expect, for the norms of this library."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ModuleT = TypeVar("ModuleT", bound=nn.Module)
 
 
 class KnownToTorch(_BatchNorm):
-    """A base that makes a layer one of torch's batch norms for tools that look for them, as ``swa_utils.update_bn``.
+    """A base by which torch's tools recognise a layer as a batch norm, as ``swa_utils.update_bn`` does.
 
     They ask for running statistics, ``momentum`` and ``reset_running_stats``, which mean the same here.
     ``SyncBatchNorm.convert_sync_batchnorm`` asks for ``num_features`` and would put a norm of single channels in the
@@ -40,10 +40,11 @@ class KnownToTorch(_BatchNorm):
 
 
 def convert_sync_batchnorm(module: ModuleT) -> ModuleT:
-    """The same network, changed in place, whose batch norms take their statistics over all processes in training.
+    """Change a network in place, so that its batch norms take statistics over all processes in training.
 
-    It is the counterpart of ``torch.nn.SyncBatchNorm.convert_sync_batchnorm``, which knows nothing of capsules. In each
-    :class:`BatchNorm2d` of this library it sets ``sync``; torch's own batch norms become ``torch.nn.SyncBatchNorm``.
+    It is the counterpart of ``torch.nn.SyncBatchNorm.convert_sync_batchnorm``, which does not know about capsules. In
+    each :class:`BatchNorm2d` of this library it sets ``sync``; torch's own batch norms become
+    ``torch.nn.SyncBatchNorm``.
 
     >>> from steerable import FieldType, dihedral
     >>> from steerable import nn as snn

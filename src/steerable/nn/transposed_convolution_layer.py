@@ -31,7 +31,7 @@ _PLAIN: dict[int, Callable[..., nn.Module]] = {1: nn.ConvTranspose1d, 2: nn.Conv
 
 
 class TransposeOptions(BankOptions, total=False):
-    """The keywords of a transposed convolution."""
+    """The keyword arguments of a transposed convolution."""
 
     output_padding: Numbers
     dilation: Numbers
@@ -88,7 +88,7 @@ class TransposedConvolutionLayer(FilterBankModule):
             warnings.warn(message, EquivarianceWarning, stacklevel=frames_to_caller())
 
     def _broken_by_output_padding(self) -> str:
-        """Why the output padding is not equivariant, or nothing."""
+        """The reason why the output padding is not equivariant; empty if it is."""
         extra, group, apart = self.output_padding, self.in_type.group, self.plan.space.spacing
         if any(p and r for p, r in zip(extra, axes_reversed(group, self.axes, apart), strict=True)):
             return "it enlarges the output on one side only"
@@ -97,7 +97,7 @@ class TransposedConvolutionLayer(FilterBankModule):
         return "the group exchanges height and width" if any(extra[a] != extra[b] for a, b in exchanged) else ""
 
     def _check_room(self, x: Tensor) -> None:
-        """Refuse inputs of which the padding takes everything away."""
+        """Refuse inputs that the padding removes completely."""
         extent = spanned(self.kernel_size, self.dilation)
         kept = [e + o - 2 * p for e, o, p in zip(extent, self.output_padding, self.padding, strict=True)]
         if min(kept) > 0 or hides_shapes(x) or torch.compiler.is_compiling():

@@ -1,4 +1,4 @@
-"""Why two fields may not be added, in words."""
+"""The reasons why two fields may not be added, in words."""
 
 from __future__ import annotations
 

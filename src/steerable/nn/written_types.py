@@ -1,4 +1,4 @@
-"""Field types as layers take them: as values, or as text with the name of a group."""
+"""Field types as arguments of layers: as values, or as text with the name of a group."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ANNOTATIONS = ("FieldType", FieldType, "Sequence[FieldType]", Sequence[FieldTyp
 
 
 def reads_types(initialise: Initialiser) -> Initialiser:
-    """An ``__init__`` that takes text for arguments annotated ``FieldType``, and a keyword ``group`` to read it by.
+    """An ``__init__`` that accepts text for arguments annotated ``FieldType``, and a keyword ``group`` to read it by.
 
     ``Conv2d("3*A1", "2*regular", 3, group="D4")`` is ``Conv2d(FieldType(D4, "3*A1"), FieldType(D4, "2*regular"), 3)``.
     Where one of several types is a ``FieldType``, text beside it is of the same group.
@@ -50,7 +50,7 @@ def _are_types(value: object) -> bool:
 
 
 def _types(layer: str, given: Mapping[str, object], group: Group | str | None) -> dict[str, Any]:
-    """The types that an ``__init__`` takes, by name, read where they are text; a tuple for a sequence of them."""
+    """The types that an ``__init__`` takes, by name, parsed if they are text; a tuple for a sequence of them."""
     many = {name: tuple(value) if isinstance(value, list | tuple) else (value,) for name, value in given.items()}
     for name, values in many.items():
         for value in values:

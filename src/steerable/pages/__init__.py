@@ -1,1 +1,1 @@
-"""What the report and the explorer share: templates that escape every value, numbers in print, the HTML of tables."""
+"""Parts that the report and the explorer share: templates that escape every value, numbers as text, HTML of tables."""

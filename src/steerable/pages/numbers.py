@@ -1,4 +1,4 @@
-"""Numbers as they are printed on a page; a value that is missing is a dash."""
+"""Numbers as they appear on a page; a missing value is a dash."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ MISSING = "–"
 
 
 def percent(share: float | None, digits: int = 2) -> str:
-    """A share of 1 in per cent.
+    """A share of 1 as a percentage.
 
     >>> percent(0.0863), percent(None)
     ('8.63%', '–')

@@ -1,7 +1,7 @@
 """Jinja2 templates that a package keeps in its folder ``templates``.
 
 Every value that a template prints is escaped, unless it is ``Markup`` already, which only templates and our own
-drawings make. A name that a template is not given is an error.
+drawings make. A missing name is an error.
 """
 
 from __future__ import annotations
@@ -32,5 +32,5 @@ class Templates:
         self._environment.filters.update({f.__name__: f for f in (decimal, percent, small, thousands)})
 
     def render(self, template: str, **values: object) -> Markup:
-        """What a template becomes with these values."""
+        """The text of a template with these values."""
         return Markup(self._environment.get_template(template).render(values))

@@ -1,1 +1,1 @@
-"""Reading run folders back, and one page that compares them: tables, curves, poses, mistakes."""
+"""Run folders read back, and a page that compares them: tables, curves, poses, mistakes."""

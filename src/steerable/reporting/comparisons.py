@@ -1,4 +1,4 @@
-"""What a report shows of two networks that were compared: a sentence, a drawing of intervals, and a table."""
+"""The part of a report about two networks that were compared: a sentence, a drawing of intervals, and a table."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class ComparisonSection:
 
 
 def comparison_section(run: RunRecord, number: int = 1) -> ComparisonSection:
-    """What a page shows of a run's comparison; ``number`` tells its drawing from others on the page."""
+    """A page's section on a run's comparison; ``number`` tells its drawing from others on the page."""
     found, names = run.comparison, figures_of(run.comparison)
     series = [
         (colour, [_ends(found["figures"][key][network]) for key in names])

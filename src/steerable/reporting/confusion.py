@@ -14,12 +14,12 @@ Shares = list[list[float]]
 
 
 def confusion_shares(run: RunRecord) -> Shares:
-    """How often class i was taken for class j, as a share of class i."""
+    """How often class i was mistaken for class j, as a share of class i."""
     return [[count / max(1, sum(row)) for count in row] for row in run.confusion]
 
 
 def confusion_rows(run: RunRecord, shares: Shares) -> list[dict[str, Any]]:
-    """For each true class its name, the share that was right, and a cell for each answer."""
+    """For each true class, its name, the share that was right, and a cell for each answer."""
     rows = []
     for i, (counts, row) in enumerate(zip(run.confusion, shares, strict=True)):
         cells = [

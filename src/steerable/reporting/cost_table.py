@@ -1,4 +1,4 @@
-"""What the convolutions of a run's network cost."""
+"""The costs of the convolutions of a run's network."""
 
 from __future__ import annotations
 
@@ -45,5 +45,5 @@ def cost_table(run: RunRecord) -> CostTable | None:
 
 
 def _utilization(conv: ConvolutionPlan) -> float | None:
-    """None for types that share no irrep: without parameters, μ has no value."""
+    """The utilisation μ; None for types that share no irrep, because without parameters μ has no value."""
     return parameter_utilization(conv.in_type, conv.out_type, conv.kernel_size) if conv.parameters else None

@@ -13,7 +13,7 @@ Curve = dict[int, float]
 
 
 def read_curves(folder: Path) -> dict[str, Curve]:
-    """Metrics of training and validation by epoch; epochs that a resumed run repeated count once, as they were last."""
+    """Metrics of training and validation by epoch; if a resumed run repeated epochs, their last values count."""
     curves: dict[str, Curve] = {}
     for path in sorted(path for path in folder.glob("*.csv") if path.is_file()):
         heads: list[str] = []

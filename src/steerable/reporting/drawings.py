@@ -37,7 +37,7 @@ _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def colours(count: int) -> list[str]:
-    """This number of colours, which can be told apart on a light and on a dark page."""
+    """This number of colours that can be told apart on a light and on a dark page."""
     if count <= len(_PALETTE):
         return list(_PALETTE[:count])
     shades = [colorsys.hls_to_rgb(i / count, (0.45, 0.62)[i % 2], 0.6) for i in range(count)]
@@ -129,7 +129,7 @@ def interval_figure(
 
 
 def confusion_figure(shares: Sequence[Sequence[float]], label: str) -> Markup:
-    """Many classes as an image: how often class i (row) was taken for class j (column), as a share of class i."""
+    """Many classes as an image: how often class i (row) was mistaken for class j (column), as a share of i."""
     with _figure(5.2, 4.4) as (figure, svg):
         ax = figure.add_subplot()
         # The square root lifts the rare mistakes, which are what a reader looks for.
@@ -137,14 +137,14 @@ def confusion_figure(shares: Sequence[Sequence[float]], label: str) -> Markup:
         bar = figure.colorbar(image, ax=ax, ticks=[0, math.sqrt(0.05), math.sqrt(0.2), math.sqrt(0.5), 1])
         bar.ax.set_yticklabels(["0", "5%", "20%", "50%", "100%"])
         bar.outline.set_visible(False)
-        ax.set_xlabel("taken for class number")
+        ax.set_xlabel("predicted class number")
         ax.set_ylabel("class number")
         return svg(label)
 
 
 @contextmanager
 def _figure(width: float, height: float) -> Iterator[tuple[Figure, Callable[[str], Markup]]]:
-    """A figure, and what turns it into SVG; no pyplot, and no settings of the user's own matplotlib."""
+    """A figure and a function that turns it into SVG; without pyplot and the user's own matplotlib settings."""
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
 
@@ -192,12 +192,12 @@ def _tidy(ax: Axes) -> None:
 
 
 def _finite(value: float) -> float:
-    """NaN, which matplotlib leaves out, for anything without a place on an axis."""
+    """The value, or NaN, which matplotlib leaves out, if it has no place on an axis."""
     return value if math.isfinite(value) else math.nan
 
 
 def power_of_ten(value: float) -> str:
-    """The nearest power of ten, in print.
+    """The nearest power of ten, as text.
 
     >>> power_of_ten(1e-8)
     '10⁻⁸'

@@ -1,4 +1,4 @@
-"""What a run's plan says to a reader: how its convolutions are carried out, in which precision, on what."""
+"""A run's plan for a reader: how its convolutions are computed, in which precision, and on which hardware."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["plan_rows"]
 
 
 def plan_rows(run: RunRecord) -> Iterator[tuple[str, str]]:
-    """(what, how) for each thing that the plan settles; nothing where the run has no plan."""
+    """(what, how) for each thing that the plan decides; nothing if the run has no plan."""
     settings = run.plan.get("settings") or {}
     if images := run.data.get("images") if run.plan else None:
         counts = ", ".join(f"{count:,} {part}" for part, count in images.items() if count)

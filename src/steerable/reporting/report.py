@@ -1,6 +1,6 @@
 """One HTML page that compares runs: headline figures, learning curves, poses, confusion, costs, settings.
 
-The page is self-contained: styles and drawings are inside it, and it loads nothing. What it says is in the templates.
+The page is self-contained: styles and drawings are inside it, and it loads nothing. Its text is in the templates.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def write_page(records: Sequence[RunRecord], out: Path) -> Path:
 
 
 def _curves(runs: Coloured) -> Markup | None:
-    """Loss, accuracy, Dice and average precision over the epochs; None where no run has any."""
+    """Loss, accuracy, Dice and average precision over the epochs; None if no run has any."""
     columns = sorted({column for run, _ in runs for column in run.curves})
     panels = []
     for title, ending in (
@@ -116,7 +116,7 @@ def _curves(runs: Coloured) -> Markup | None:
 
 
 def _poses(runs: Coloured) -> dict[str, Any] | None:
-    """Accuracy and drift in every pose, of the runs that were tested in all poses; None where none was."""
+    """Accuracy and drift in every pose, for the runs that were tested in all poses; None if there are none."""
     tested = [(run, colour) for run, colour in runs if run.by_pose("accuracy")]
     if not tested:
         return None
@@ -132,7 +132,7 @@ def _poses(runs: Coloured) -> dict[str, Any] | None:
 
 
 def _over_angles(runs: Coloured) -> Markup | None:
-    """Accuracy and drift over the angle by which images are turned, of the runs that were turned; None if none was."""
+    """Accuracy and drift over the angle, for the runs whose test images were turned; None if there are none."""
     panels = []
     for title, name in (("accuracy", "turned_accuracy"), ("drift of the scores", "turned_drift")):
         curves = [(colour, {int(angle): v for angle, v in run.by_pose(name).items()}) for run, colour in runs]
@@ -158,7 +158,7 @@ def _confusions(runs: Coloured) -> Iterator[dict[str, Any]]:
 
 
 def _files(run: RunRecord) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The files of a run that are shown as tables of settings, each with what it is."""
+    """The files of a run that are shown as tables of settings, each with its title."""
     shown = {
         "config.json: what was requested": run.config,
         "plan.json: what the run settled on": run.plan,
@@ -186,7 +186,7 @@ def _compact_json(values: dict[str, Any]) -> str:
 def _best(
     runs: Sequence[RunRecord], figure: Callable[[RunRecord], float | None], pick: Callable[[list[float]], float]
 ) -> float | None:
-    """The best figure of several runs on the same images; where all are equal, none is."""
+    """The best figure of several runs on the same images; None if all are equal."""
     if len({run.results["dataset"] for run in runs if run.finished}) > 1:
         return None
     known = [value for value in map(figure, runs) if value is not None and math.isfinite(value)]

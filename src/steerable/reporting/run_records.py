@@ -1,4 +1,4 @@
-"""What a run folder holds so far, whether the run is finished or not."""
+"""The contents of a run folder so far, whether the run is finished or not."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ NEEDED = {"results": RESULTS_NEEDED, "comparison": COMPARISON_NEEDED}
 
 @dataclass(frozen=True)
 class RunRecord:
-    """What a run folder holds; ``results`` and ``environment`` are empty while the run goes on.
+    """The contents of a run folder; ``results`` and ``environment`` are empty while the run continues.
 
     ``notes`` say what is missing or could not be read, ``damage`` the latter alone. ``plan`` is the run's plan;
     ``resolved`` is what a folder has in its place that was written before there were plans. ``mistakes`` are those of
@@ -86,7 +86,7 @@ class RunRecord:
 
     @property
     def in_channels(self) -> int:
-        """From the model's options, else the saved network's config, else what the data set has."""
+        """The channels from the model's options, else from the saved network's config, else from the data set."""
         given = self.model.get("in_channels")
         if given is None:
             try:
@@ -109,13 +109,13 @@ class RunRecord:
 
     @property
     def epochs(self) -> int | None:
-        """How many were trained, or are to be."""
+        """How many epochs were trained, or are planned."""
         found: int | None = self.results.get("epochs") or self.planned_epochs
         return found
 
     @property
     def planned_epochs(self) -> int | None:
-        """How many the schedule has, as far as is known by now."""
+        """How many epochs the schedule has, as far as is known."""
         if rescheduled := rescheduled_in(self.plan):
             return int(rescheduled[-1][1])
         recipe = self._settled.get("recipe") or self.config.get("recipe") or {}
@@ -124,7 +124,7 @@ class RunRecord:
 
     @property
     def data(self) -> dict[str, Any]:
-        """What was found out about the images."""
+        """The facts about the images."""
         return self.plan.get("data") or self.resolved
 
     @property
@@ -151,7 +151,7 @@ class RunRecord:
 
     @property
     def pose_sample(self) -> int:
-        """How many test images were tried in all poses, where those were not all; else 0."""
+        """The number of test images that were tested in all poses, if it was not all of them; else 0."""
         tried, count = self.poses.get("images"), sum(map(sum, self.confusion))
         return tried if isinstance(tried, int) and 0 < tried < count else 0
 

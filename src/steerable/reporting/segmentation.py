@@ -1,4 +1,4 @@
-"""What a report shows of segmentation: overlap by class, and pictures of image, truth, prediction and error."""
+"""The part of a report about segmentation: overlap by class, and pictures of image, truth, prediction and error."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ LARGEST = 12
 
 
 def overlap_rows(run: RunRecord) -> list[tuple[str, float | None, float | None]]:
-    """(class, Dice, IoU) for all test images of a run; nothing where it does not segment."""
+    """(class, Dice, IoU) for all test images of a run; nothing if it does not segment."""
     dice, iou = (run.poses.get(f"class_{name}") or {} for name in ("dice", "iou"))
     return [(name, value, iou.get(name)) for name, value in dice.items()]
 
 
 def precision_rows(run: RunRecord) -> list[tuple[str, float]]:
-    """(overlap, average precision) of the objects in all test images of a run; nothing where it numbers none."""
+    """(overlap, average precision) of the objects in all test images of a run; nothing if it numbers none."""
     return list((run.poses.get("precisions") or {}).items())
 
 

@@ -1,6 +1,6 @@
-"""Training runs: a request (``RunConfig`` and its recipe), the plan that it comes to, and a folder with the outcome.
+"""Training runs: a request (``RunConfig`` and its recipe), the plan made from it, and a folder with the results.
 
-Each name is imported when it is first used: Lightning, for one, is needed by ``train`` alone.
+Each name is imported when it is first used: only ``train`` needs Lightning, for example.
 """
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""What a run is busy with, phase by phase, for those who watch it."""
+"""The phases of a run, one by one, for whoever watches it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a subgroup sees of a capsule: one or several capsules of its own, which text names too.
+"""The parts of a capsule that a subgroup sees: one or several capsules of its own, which have names in text, too.
 
 Often they are in the subgroup's catalogue: D4's ``regular`` is twice ``regular`` for C4. Otherwise they are named after
 the larger group: D4 sees ``E3`` of D8 as ``E3[D8]``, a vector that turns the other way round than ``E``. ``L4[SO3, 2]``
@@ -71,7 +71,7 @@ def capsules_seen(group: Group, name: str, larger: Sequence[str]) -> list[Capsul
 
 
 def _name_of_part(capsule: Capsule, number: int | None) -> str:
-    """Such as ``E3[D8]``; what comes from a capsule that its group's name does not find is called ``…_restricted``."""
+    """A name such as ``E3[D8]``, or ``…_restricted`` if the capsule is not found by its name in its group."""
     is_written = is_named(capsule.group)
     if is_written and "[" not in capsule.name:  # else it was named here
         try:

@@ -1,4 +1,4 @@
-"""What one equivariant convolution takes: weights, parameters and multiplications, dense and in the basis of irreps."""
+"""The costs of one equivariant convolution: weights, parameters, and multiplications, also in the basis of irreps."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["ConvolutionCost", "axes_moved_by", "convolution_cost"]
 
 @dataclass(frozen=True)
 class ConvolutionCost:
-    """What one equivariant convolution between two types takes, per image of ``pixels`` pixels."""
+    """The costs of one equivariant convolution between two types, per image of ``pixels`` pixels."""
 
     in_type: FieldType
     out_type: FieldType
@@ -25,7 +25,7 @@ class ConvolutionCost:
 
     @property
     def utilization(self) -> float | None:
-        """μ, the number of weights per parameter; None where there is no equivariant map."""
+        """μ, the number of weights per parameter; None if there is no equivariant map."""
         return self.weights / self.parameters if self.parameters else None
 
     @property
@@ -45,7 +45,7 @@ class ConvolutionCost:
 
 
 def convolution_cost(in_type: FieldType, out_type: FieldType, kernel_size: int, image_size: int) -> ConvolutionCost:
-    """Count what a convolution takes on an image, or a volume, whose sides are ``image_size`` long."""
+    """The costs of a convolution on an image, or a volume, whose sides are ``image_size`` long."""
     weights = dense_weights(in_type, out_type, kernel_size)
     parameters = parameter_cost(in_type, out_type, kernel_size)
     pixels: int = image_size ** axes_moved_by(in_type.group)

@@ -1,4 +1,4 @@
-"""What a convolution between two field types costs, over any filter space."""
+"""The costs of a convolution between two field types, over any filter space."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def parameter_cost(
 def parameter_utilization(
     in_type: FieldType, out_type: FieldType, kernel_size: Size = None, *, filters: FilterSpace | None = None
 ) -> float:
-    """μ = dim π · dim ρ / dim Hom_H(π, ρ): how many weights of a plain filter bank one parameter stands for.
+    """μ = dim π · dim ρ / dim Hom_H(π, ρ): the number of weights of a plain filter bank per parameter.
 
     π is V ⊗ ρ_in: the plain bank has filters from the same space. The arguments are those of :func:`parameter_cost`.
     """
@@ -46,14 +46,14 @@ def parameter_utilization(
     if cost == 0:
         raise ValueError(
             f"there is no equivariant map from `{in_type}` to `{out_type}` with kernel size "
-            f"{kernel_size or space.size}, so that the utilization has no value. Choose types that share an irrep, or "
+            f"{kernel_size or space.size}, so the utilization has no value. Choose types that share an irrep, or "
             "a larger kernel."
         )
     return space.dim * in_type.channels * out_type.channels / cost
 
 
 def dense_weights(in_type: FieldType, out_type: FieldType, kernel_size: Size = None) -> int:
-    """The number of weights of the expanded filter bank; a dense convolution has as many products per pixel."""
+    """The number of weights of the expanded filter bank, and of the products per pixel of a dense convolution."""
     return _space(in_type, out_type, kernel_size).taps * in_type.channels * out_type.channels
 
 

@@ -1,4 +1,4 @@
-"""The grammar of field types: ``14*(regular + qm) + 2*E``, and where in a text a mistake stands.
+"""The grammar of field types, ``14*(regular + qm) + 2*E``, and the place of a mistake in a text.
 
 The grammar::
 
@@ -95,7 +95,7 @@ class _Parser:
         elif token.kind == "name":
             inner = [(1, capsule) for capsule in self._capsules(token, token.text + self._frequency())]
         elif token.text == "-":
-            self._fail(token, "a multiple is a whole number ≥ 0; types cannot be subtracted")
+            self._fail(token, "a multiple must be a whole number ≥ 0; types cannot be subtracted")
         else:
             self._fail(token, f"expected a capsule's name, a multiple or `(`, got {_quoted(token)}")
         return [(copies * n, capsule) for n, capsule in inner]
@@ -106,7 +106,7 @@ class _Parser:
         return [(n, after) for n, capsule in inner for after in capsule.after_concatenation()]
 
     def _frequency(self) -> str:
-        """What follows a capsule's name: ``(3)``, as in ``regular(3)``, or nothing."""
+        """The argument after a capsule's name: ``(3)``, as in ``regular(3)``, or nothing."""
         if self._peek.text != "(":
             return ""
         opening, number = self._take(), self._take()

@@ -31,7 +31,7 @@ class FieldType:
         group: the group H that acts on the fibres, or its name, such as ``"D4"``.
         spec: text such as ``"14*(regular + qm) + 2*E"``, or a capsule, or a sequence of capsules or of
             (multiplicity, capsule) pairs.
-        capsules: capsules of your own that the text may name beside the group's catalogue.
+        capsules: capsules of your own that the text may name, in addition to the group's catalogue.
 
     Attributes:
         terms: each kind of capsule with its number of copies, in the order of their channels.
@@ -140,7 +140,7 @@ class FieldType:
     __rmul__ = __mul__
 
     def after_concatenation(self) -> FieldType:
-        """Act_ν: what a concatenated nonlinearity such as CReLU makes of it, capsule by capsule.
+        """Act_ν: the type after a concatenated nonlinearity such as CReLU, capsule by capsule.
 
         Capsules that become equal are adjacent, so that their order may differ from that of (ν(x), ν(-x)).
         """
@@ -203,7 +203,7 @@ def _counted(group: Group, spec: object, own: Mapping[str, Capsule]) -> Iterator
             if isinstance(item, tuple) and len(item) == 2:
                 copies, capsule = item
                 if not is_whole(copies) or copies < 0:
-                    raise ValueError(f"a multiplicity is a whole number ≥ 0, got {copies!r} for `{capsule}`.")
+                    raise ValueError(f"a multiplicity must be a whole number ≥ 0, got {copies!r} for `{capsule}`.")
                 yield int(copies), _as_capsule(capsule, lookup)
             else:
                 yield 1, _as_capsule(item, lookup)

@@ -1,4 +1,4 @@
-"""The paper's residual networks as tensor-free plans: which convolutions between which types, and what they cost."""
+"""The paper's residual networks as plans without tensors: their convolutions, with types and costs."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ PAPER_MIXES = ("regular + qm + qmr2 + qmr3", "A1 + A2 + B1 + B2 + 2*E")
 
 
 def default_mix(group: Group) -> str:
-    """The capsules of networks over a group: ``regular``, or of infinite groups the first four irreps.
+    """The capsules of networks over a group: ``regular``, or for infinite groups the first four irreps.
 
     >>> from steerable import o2
     >>> default_mix(dihedral(8)), default_mix(o2())
@@ -49,7 +49,7 @@ def default_mix(group: Group) -> str:
 
 
 def default_mixes(group: Group) -> tuple[str, str]:
-    """Those of residual networks, in the stream and inside the blocks: over D4 they are the paper's."""
+    """The capsules of residual networks, in the stream and inside the blocks: over D4 they are the paper's."""
     return PAPER_MIXES if group == dihedral(4) else (default_mix(group),) * 2
 
 
@@ -102,7 +102,7 @@ class ResidualBlockPlan:
 
     @property
     def convolutions(self) -> tuple[ConvolutionPlan, ...]:
-        """conv1, conv2 and, where the type changes, the shortcut."""
+        """conv1, conv2 and, if the type changes, the shortcut."""
         start = activated(self.in_type)
         both = (
             ConvolutionPlan(f"{self.name}.conv1", start, self.inner, self.kernel_size, self.stride),
@@ -115,7 +115,7 @@ class ResidualBlockPlan:
 
 @dataclass(frozen=True)
 class ResNetPlan:
-    """A stem, and the residual blocks of each stage after it; a stage may see the one before it as a subgroup does."""
+    """A stem, and the residual blocks of each stage after it; a stage may see the previous one as a subgroup does."""
 
     stem: ConvolutionPlan
     stages: tuple[tuple[ResidualBlockPlan, ...], ...]
@@ -127,7 +127,7 @@ class ResNetPlan:
 
     @property
     def convolutions(self) -> tuple[ConvolutionPlan, ...]:
-        """All convolutions, in the order in which they are carried out."""
+        """All convolutions, in the order in which they are computed."""
         return (self.stem, *(conv for block in self.blocks for conv in block.convolutions))
 
     @property
@@ -138,16 +138,16 @@ class ResNetPlan:
     def with_kernel_size(self, size: int) -> ResNetPlan:
         """The same network with filters of another odd size inside its blocks."""
         if size < 1 or size % 2 == 0:
-            raise ValueError(f"`kernel_size` is odd, so that the image keeps its size: 3, 5, 7, …; got {size}.")
+            raise ValueError(f"`kernel_size` must be odd, so that the image keeps its size: 3, 5, 7, …; got {size}.")
         resized = (tuple(replace(block, kernel_size=size) for block in blocks) for blocks in self.stages)
         return replace(self, stages=tuple(resized))
 
 
 def check_stem(stem: int, side: int | None = None) -> None:
-    """ValueError unless a first convolution can reduce images by this number of pixels, and those with this side."""
+    """Raise a ValueError unless a first convolution can reduce images with this side by this number of pixels."""
     if stem not in STEMS:
         raise ValueError(
-            f"`stem` is the number of pixels per axis that the first convolution makes one of: one of "
+            "`stem` is how many pixels per axis the first convolution turns into one: it must be one of "
             f"{', '.join(map(str, STEMS))}; got {stem!r}."
         )
     if side is not None and side < HALVINGS * stem:
@@ -187,7 +187,7 @@ def resnet_plan(
             f"{2 * len(stages) + 2}, {4 * len(stages) + 2}, …; got {depth}."
         )
     if copies < 1:
-        raise ValueError(f"the number of copies of each capsule is at least 1, got {copies}.")
+        raise ValueError(f"the number of copies of each capsule must be at least 1, got {copies}.")
     if copies > MOST_COPIES or depth > DEEPEST:
         raise ValueError(
             f"a residual network with a depth of {depth:,} and {copies:,} copies of each capsule fits no machine; the "

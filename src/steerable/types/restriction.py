@@ -1,4 +1,4 @@
-"""What a subgroup sees of a field type: the same channels, in smaller capsules where the subgroup splits them.
+"""A field type as a subgroup sees it: the same channels, in smaller capsules if the subgroup splits them.
 
 D4's ``regular`` is ``2*regular`` for C4 and ``4*regular`` for {e, m}: the subgroup moves the eight channels in two or
 four separate orbits, and an orbit is a capsule of its own.
@@ -51,7 +51,7 @@ def seen_by(field_type: FieldType, subgroup: Iterable[str] | Group) -> Seen:
 
 
 def restriction(field_type: FieldType, subgroup: Iterable[str] | Group) -> tuple[FieldType, NDArray[np.intp]]:
-    """(restricted type, order): ``x[:, order]`` is a field of the restricted type when x is one of ``field_type``.
+    """(restricted type, order): ``x[:, order]`` is a field of the restricted type if x is one of ``field_type``.
 
     The subgroup is a group, its name such as ``"C4"``, or a list of elements.
 

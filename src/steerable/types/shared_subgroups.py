@@ -1,4 +1,4 @@
-"""Subgroups by name or by elements, and what two subgroups of one group share."""
+"""Subgroups by name or by elements, and the intersection of two subgroups of one group."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def subgroup_of(group: Group, subgroup: Iterable[str] | Group) -> Group:
     ('C4', 2)
 
     A group of the plane is a subgroup of a group of space as it moves space about the axis that the larger group has,
-    otherwise about z, or where that is not a subgroup, about another axis of the larger group:
+    otherwise about z, or, if that is not a subgroup, about another axis of the larger group:
 
     >>> from steerable import about_axis, octahedral, so2, so3
     >>> subgroup_of(octahedral(), "C4").name, subgroup_of(octahedral(), "D4").name, subgroup_of(so3(), "SO2").name
@@ -71,7 +71,7 @@ def _has_subgroup(group: Group, subgroup: Group) -> bool:
 
 
 def shared_subgroup(subgroup: Group, other: Group, group: Group) -> Group:
-    """H ∩ K for two subgroups H and K of one group; it is H or K itself where one lies in the other.
+    """H ∩ K for two subgroups H and K of one group; it is H or K itself if one lies in the other.
 
     >>> from steerable import cyclic, dihedral, o2, so2
     >>> shared_subgroup(cyclic(4), dihedral(2), dihedral(8)).elements
@@ -104,7 +104,7 @@ def shared_subgroup(subgroup: Group, other: Group, group: Group) -> Group:
 
 
 def _shared_by_infinite(subgroup: Group, other: Group, group: Group) -> Group:
-    """The same where H and K have infinitely many elements: each turns about one axis, or is SO(3) inside O(3)."""
+    """The same if H and K have infinitely many elements: each turns about one axis, or is SO(3) inside O(3)."""
     subgroup, other = subgroup_of(group, subgroup), subgroup_of(group, other)
     if subgroup == other:
         return subgroup

@@ -1,4 +1,4 @@
-"""Capsules as the irreps that they are made of, channel by channel.
+"""Capsules as the irreps that they consist of, channel by channel.
 
 ``regular(2)`` of SO(3) has 35 channels: L0, three times L1 and five times L2, side by side. Filters between such
 capsules are filters between irreps, which are few and small. Written out for whole capsules they would be mostly zeros.
@@ -66,7 +66,7 @@ def unfolded(terms: Terms, taps: int = 1) -> Unfolded:
 
 
 def _parts(capsule: Capsule, taps: int) -> list[tuple[Capsule, IntArray]]:
-    """Each kind of irrep with the channels of all its copies; the capsule itself where it is not a sum of irreps."""
+    """Each kind of irrep with the channels of all its copies; the capsule itself if it is not a sum of irreps."""
     rho = capsule.representation
     whole = [(capsule, np.arange(capsule.dim))]
     if not isinstance(rho, CompactRepresentation) or (rho.group.axes == 2 and rho.dim**2 * taps <= _SMALL):

@@ -1,4 +1,4 @@
-"""Wide residual networks with a group per stage, as plans: how many regular fields, and what they cost."""
+"""Wide residual networks with a group per stage, as plans: their numbers of regular fields, and their costs."""
 
 from __future__ import annotations
 

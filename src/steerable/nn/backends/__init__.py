@@ -1,4 +1,4 @@
-"""How a convolution is carried out: one interface, several backends, one chooser. README.md says what runs when.
+"""The computation of convolutions: one interface, several backends, one chooser. README.md says what runs when.
 
 The rest of the library imports from here only.
 """

@@ -1,4 +1,4 @@
-"""A convolution each of whose passes may have another backend; compilers see into all but opaque ones."""
+"""A convolution whose passes may have different backends; compilers see into all of them except the opaque ones."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def combined_convolution(operands: Operands, bias: Tensor | None, passes: Passes
 
 
 def combined_gradients(gradient: Tensor, operands: Operands, passes: Passes, wanted: Wanted) -> Gradients:
-    """The gradients of the input, and of the parameters or the bank, where they are wanted, from that of the output."""
+    """The gradients of the input, and of the parameters or the bank, if they are wanted, from the output's."""
     for_x = for_filters = None
     for name in dict.fromkeys((passes.for_input, passes.for_weight)):
         share = (wanted[0] and passes.for_input == name, wanted[1] and passes.for_weight == name)

@@ -1,4 +1,4 @@
-"""Kernels of a GPU as they are timed: several in a row, started by Python or recorded as a CUDA graph."""
+"""GPU kernels, timed: several in a row, started by Python or recorded as a CUDA graph."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def in_a_row(run: Run) -> Run:
 
 
 def recorded(run: Run) -> Run:
-    """Several runs as one CUDA graph; what is compiled or placed on the device at first is before it.
+    """Several runs as one CUDA graph; anything that is compiled or placed on the device happens before it.
 
     As ``torch.cuda.graph`` does it, but without its collection of garbage, which takes longer than all the rest; it
     only must not happen while kernels are recorded, for it may free what a recording may not touch.

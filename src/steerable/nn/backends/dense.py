@@ -1,6 +1,6 @@
-"""Convolution with the expanded filters, as torch does it; and two other ways of asking torch for the same.
+"""Convolution with the expanded filters by torch, and two other ways to ask torch for the same.
 
-They differ in speed on GPUs only, and in rounding.
+They differ only in rounding, and on GPUs in speed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MEASURED_FROM = 1_000_000_000  # multiplications; the variants are not worth a m
 
 
 class Dense(Backend):
-    """Torch's own convolution: it supports every problem, and is taken wherever no other backend is."""
+    """Torch's own convolution; it supports every problem, and is used when no other backend is."""
 
     name = "dense"
 

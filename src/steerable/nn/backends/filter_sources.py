@@ -1,4 +1,4 @@
-"""Where a backend gets parameters and expanded filters from: a layer, or the same apart from it, to be timed."""
+"""The sources of parameters and expanded filters for a backend: a layer, or a copy of its filters for timing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Made = TypeVar("Made")
 
 
 class FilterSource(Protocol):
-    """What a backend asks a layer for; ``FilterBankModule`` is one."""
+    """The part of a layer that a backend uses; ``FilterBankModule`` is one."""
 
     @property
     def weight(self) -> Tensor:
@@ -22,22 +22,22 @@ class FilterSource(Protocol):
 
     @property
     def bias(self) -> Tensor | None:
-        """The parameters of the bias, or None where there is none."""
+        """The parameters of the bias, or None if there is none."""
 
     def filters(self) -> tuple[Tensor, Tensor | None]:
         """The expanded bank (out, in / groups, *kernel) and the expanded bias (out,)."""
 
     def expand_from(self, weight: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor | None]:
-        """The same as functions of any parameters."""
+        """The filters and the bias as functions of any parameters."""
 
     def expand_bias(self, bias: Tensor | None) -> Tensor | None:
-        """The expanded bias alone."""
+        """The expanded bias only."""
 
     def keeps_filters(self) -> bool:
         """Whether what is made from the parameters may be kept from one pass to the next."""
 
     def kept(self, name: object, make: Callable[[], Made]) -> Made | None:
-        """What ``make()`` gave for the present parameters, or None where nothing may be kept."""
+        """The result of ``make()`` for the current parameters, or None if nothing may be kept."""
 
 
 class FiltersApart:

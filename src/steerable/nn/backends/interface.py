@@ -1,4 +1,4 @@
-"""What a backend is: it says which problems it supports, and carries out a convolution and its gradients."""
+"""The interface of a backend: it says which problems it supports, and computes a convolution and its gradients."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Gradients = tuple[Tensor | None, Tensor | None]
 
 
 class Backend(ABC):
-    """One way to carry out the passes of a convolution.
+    """One way to compute the passes of a convolution.
 
     All backends compute the same function of the same parameters, up to rounding. A new one is a subclass in a file of
     its own and an entry in ``known.BACKENDS``.
@@ -58,14 +58,14 @@ class Backend(ABC):
 
     @abstractmethod
     def why_not(self, problem: ConvolutionProblem) -> str | None:
-        """Why it does not support a problem, as the end of a sentence about the convolution; None where it does."""
+        """Why it does not support a problem, as the end of a sentence about the convolution; None if it does."""
 
     def can_ever_gain(self, problem: ConvolutionProblem) -> bool:
-        """Whether ``may_gain`` can be true for some input. It is asked once per layer, to spare small ones the rest."""
+        """Whether ``may_gain`` can be true for some input; asked once per layer, to spare small ones the rest."""
         return True
 
     def may_gain(self, problem: ConvolutionProblem, x: Tensor, *, ahead: bool) -> bool:
-        """Whether it is worth a measurement for inputs like x. It is asked often: what is quickly told comes first.
+        """Whether a measurement is worthwhile for inputs like x; asked often, so quick conditions come first.
 
         Args:
             problem: one that it supports.
@@ -75,25 +75,25 @@ class Backend(ABC):
         return False
 
     def by_rule(self, problem: ConvolutionProblem, x: Tensor) -> bool:
-        """Whether to take it where ``may_gain`` says yes but nothing may be measured."""
+        """Whether to use it if ``may_gain`` says yes but nothing may be measured."""
         return False
 
     def library(self, problem: ConvolutionProblem, device: str) -> str:
-        """What a problem runs on there, where that makes a difference to the rounding: ``"numba"``, for instance."""
+        """The library that a problem runs on, if that affects rounding: ``"numba"``, for instance."""
         return ""
 
     # ---------------------------------------------------------------- carrying it out
 
     def prepare(self, problem: ConvolutionProblem) -> object:
-        """What must live as long as the layer does; made before the first pass, and never under a compiler."""
+        """The objects that must live as long as the layer; made before the first pass, never under a compiler."""
         return None
 
     def held(self, key: str) -> object:
-        """What must live until the backward pass, although the layer may be gone by then."""
+        """The objects that must live until the backward pass, although the layer may be gone by then."""
         return None
 
     def convolve(self, problem: ConvolutionProblem, x: Tensor, filters: FilterSource) -> Tensor | None:
-        """The whole convolution as a differentiable operation; None where it is put together from the passes."""
+        """The whole convolution as a differentiable operation; None if it is put together from the passes."""
         return None
 
     @abstractmethod

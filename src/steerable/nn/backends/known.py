@@ -1,4 +1,4 @@
-"""The list of backends, and how choices between them are read and written. A new backend is one more entry here."""
+"""The list of backends, and choices between them as text. A new backend is one more entry here."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BACKENDS: dict[str, Backend] = {b.name: b for b in (Dense(), PaddedChannels(), T
 
 
 def checked_name(name: str) -> str:
-    """The name, where a layer can be told to use the backend of that name."""
+    """The name, if a layer can be told to use the backend of that name."""
     known = [AUTO, *(b.name for b in BACKENDS.values() if b.is_whole)]
     if name not in known:
         raise ValueError(f"unknown backend {shown(name)}. {did_you_mean(str(name), known)}")
@@ -30,7 +30,7 @@ def forward_only(name: str) -> Passes:
 
 
 def passes_from_text(text: str) -> Passes | None:
-    """The passes that ``Passes.to_text`` wrote; None where the text names none."""
+    """The passes that ``Passes.to_text`` wrote; None if the text names none."""
     names = text.split("/")
     if len(names) != 3 or any(name not in BACKENDS for name in names):
         return None
@@ -63,7 +63,7 @@ def record(choice: Choice | None, problem: ConvolutionProblem, device: str) -> s
 
 
 def read(text: str, problem: ConvolutionProblem, device: str) -> Choice | None:
-    """What was recorded, or None for ``"auto"``; ValueError where it cannot be carried out here exactly so."""
+    """The recorded choice, or None for ``"auto"``; a ValueError if it cannot be repeated here exactly."""
     if text == AUTO:
         return None
     texts = str(text).split("/")

@@ -1,4 +1,4 @@
-"""How long a convolution takes by each backend, on a given input: whole ones in turns, or pass by pass."""
+"""The time that each backend takes for a convolution of a given input, as a whole or pass by pass."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Name = TypeVar("Name", str, tuple[str, str])
 
 
 def fastest_backend(problem: ConvolutionProblem, x: Tensor, filters: FilterSource, names: Sequence[str]) -> str:
-    """Time the dense backend and those of these names, with all gradients where they are recorded."""
+    """The fastest of the dense backend and those of these names, gradients included if they are recorded."""
     own, casting, records = FiltersApart(filters), _autocast_as_now(x), torch.is_grad_enabled()
     field = x.detach().requires_grad_(records and x.requires_grad)
     leaves = [t for t in (field, own.weight, own.bias) if t is not None and t.requires_grad]
@@ -49,7 +49,7 @@ def fastest_backend(problem: ConvolutionProblem, x: Tensor, filters: FilterSourc
 
 @dataclass(frozen=True)
 class _Question:
-    """Which of these backends carries out each pass of a convolution on a GPU fastest."""
+    """The question which of these backends computes each pass of a convolution fastest on a GPU."""
 
     problem: ConvolutionProblem
     x: Tensor
@@ -61,7 +61,7 @@ class _Question:
 def fastest_passes(
     problem: ConvolutionProblem, x: Tensor, filters: FilterSource, names: Sequence[str], *, cuda_graphs: bool
 ) -> Passes:
-    """Time each pass by each backend, and take the fastest; gradients only where they are recorded.
+    """The fastest backend of each pass, from timings; gradients only if they are recorded.
 
     What counts is the time of the GPU, by CUDA graphs. Where the network will not run as such, backends whose kernels
     Python starts are timed as it starts them, as if the GPU had nothing else to do meanwhile: the choice errs towards
@@ -89,7 +89,7 @@ def _fastest_forward(question: _Question) -> str:
 
 
 def _fastest_gradients(question: _Question, forward: str) -> tuple[str, str]:
-    """Of input and weights; one that is not recorded follows the other, and both where none is the forward pass."""
+    """The fastest backends of both gradients; one that is not recorded follows the other, else the forward pass."""
     x, filters, graphs = question.x.detach(), question.filters, question.cuda_graphs
     records = torch.is_grad_enabled()
     for_input, for_weight = records and question.x.requires_grad, records and filters.weight.requires_grad
@@ -118,7 +118,7 @@ def _fastest_gradients(question: _Question, forward: str) -> tuple[str, str]:
 
 
 def _seconds(runs: Mapping[Name, Run], cuda_graphs: bool) -> dict[Name, float]:
-    """By the name of each, a backend or a pair of them; those that Python starts as they will be started."""
+    """Seconds by name, of a backend or a pair; runs that Python will start in use are started by it here, too."""
 
     def timed(name: str | tuple[str, str], run: Run) -> Run:
         names = (name,) if isinstance(name, str) else name
@@ -154,7 +154,7 @@ def shortest_times(runs: Mapping[Name, Callable[[], object]], synchronise: Calla
 
 
 def fastest(times: Mapping[Name, float]) -> Name:
-    """What takes the shortest time, if that is clearly shorter than the time of the first, the usual one."""
+    """The key with the shortest time, if it is clearly shorter than that of the first, the usual one."""
     name, usual = min(times, key=times.__getitem__), next(iter(times))
     return name if times[name] < MARGIN * times[usual] else usual
 

@@ -1,4 +1,4 @@
-"""The three passes of a convolution, and the backend by which each is carried out."""
+"""The three passes of a convolution, and the backend that computes each."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Passes(NamedTuple):
 
     @staticmethod
     def all_by(name: str) -> Passes:
-        """All three by one backend."""
+        """All three passes by one backend."""
         return Passes(name, name, name)
 
     def to_text(self) -> str:
@@ -28,7 +28,7 @@ DENSE = Passes()
 
 
 class Choice(NamedTuple):
-    """How a layer is carried out for good.
+    """The final choice of how a layer is computed.
 
     Attributes:
         passes: the passes of a step.

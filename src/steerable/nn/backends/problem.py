@@ -24,7 +24,7 @@ Size = tuple[int, ...]
 
 
 class Window(NamedTuple):
-    """How filters move over the input: one number per axis of the grid, and the groups of its channels."""
+    """The movement of filters over the input: one number per axis of the grid, and the groups of its channels."""
 
     padding: Size
     dilation: Size
@@ -34,7 +34,7 @@ class Window(NamedTuple):
 
 @dataclass(frozen=True)
 class ConvolutionProblem:
-    """What a backend has to know of a layer.
+    """The properties of a layer that a backend has to know.
 
     Attributes:
         plan: how the layer's parameters make its filter bank; it knows the types and the filter space.
@@ -69,7 +69,7 @@ class ConvolutionProblem:
 
     @cached_property
     def regular_copies(self) -> float:
-        """The number of regular fields that are as wide as the narrower type; 0 where there are none."""
+        """The number of regular fields as wide as the narrower type; 0 if the group has none."""
         group = self.plan.in_type.group
         if group.is_trivial or not isinstance(group, FiniteGroup):
             return 0.0
@@ -86,7 +86,7 @@ class ConvolutionProblem:
         return len(x) * math.prod(self.output_size(x)) * self.plan.weights
 
     def padded_input(self, x: Tensor) -> tuple[Tensor, Window]:
-        """The input with everything around it that is not zeros, and the window that then moves over it."""
+        """The input with every border that is not zeros, and the window that then moves over it."""
         padding = self.window.padding
         if self.padding_mode == "zeros" or not any(padding):
             return x, self.window
@@ -95,7 +95,7 @@ class ConvolutionProblem:
 
 
 class Operands(NamedTuple):
-    """What a convolution and its gradients are computed from.
+    """The tensors from which a convolution and its gradients are computed.
 
     - x: (batch, in, *grid).
     - weight: the layer's parameters; they get a gradient where a backend differentiates by parameters.

@@ -1,4 +1,4 @@
-"""How a layer's convolution is carried out: by the backend that it was told, or by the one that is fastest."""
+"""The computation of a layer's convolution, by the backend that it was given or by the fastest one."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ __all__ = ["ConvolutionRunner"]
 
 
 class ConvolutionRunner:
-    """A convolution problem, and the choice of the backend that carries it out.
+    """A convolution problem, and the choice of the backend that computes it.
 
     All backends compute the same function of the same parameters. ``"auto"`` measures them once per shape of the input
     and takes the fastest. Where nothing can or may be measured it takes the dense one: under torch.compile and
     torch.func, in exported graphs, and wherever a backend says that it gains nothing. Under
-    ``torch.use_deterministic_algorithms`` it goes by fixed rules. A backend that is named is for good; where it does
+    ``torch.use_deterministic_algorithms`` it follows fixed rules. A backend that is named is final; where it does
     not support the problem, the dense one is taken.
 
     Args:
@@ -44,7 +44,7 @@ class ConvolutionRunner:
         backend: ``"auto"`` or the name of a backend.
 
     Attributes:
-        choice: what is settled; None where it is not.
+        choice: what is settled; None if it is not.
     """
 
     def __init__(self, problem: ConvolutionProblem, backend: str) -> None:
@@ -70,10 +70,10 @@ class ConvolutionRunner:
     def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "_remembered": {}}
 
-    # ---------------------------------------------------------------- the answer can be told
+    # ---------------------------------------------------------------- the answer can be given
 
     def use(self, choice: Choice) -> None:
-        """Carry out each pass by this choice from now on."""
+        """Compute each pass by this choice from now on."""
         self.backend = BACKENDS[choice.passes.forward].family
         self._settle(choice)
 
@@ -82,7 +82,7 @@ class ConvolutionRunner:
         return record(self.choice, self.problem, device)
 
     def read(self, text: str, device: str) -> Choice | None:
-        """A recorded choice, or None for ``"auto"``; ValueError where it cannot be carried out here exactly so."""
+        """Follow a recorded choice, or None for ``"auto"``; a ValueError if it cannot be repeated here exactly."""
         return read(text, self.problem, device)
 
     def _settle(self, choice: Choice) -> None:
@@ -92,14 +92,14 @@ class ConvolutionRunner:
             self._prepare(name)
 
     def _prepare(self, name: str) -> None:
-        """Make what the backend will need, now: a compiler could not follow that."""
+        """Make whatever the backend will need, now, because a compiler could not follow that."""
         if name not in self._prepared:
             self._prepared[name] = BACKENDS[name].prepare(self.problem)
 
     # ---------------------------------------------------------------- or is found
 
     def passes_for(self, x: Tensor, filters: FilterSource) -> Passes:
-        """How the passes of this input are carried out."""
+        """The passes by which this input is computed."""
         if self._always_dense or is_traced(x) or x.device.type == "meta":
             return DENSE
         if self.choice is None:
@@ -109,7 +109,7 @@ class ConvolutionRunner:
         return passes if passes == DENSE or self._fits(x, filters.weight) else DENSE
 
     def faster(self, x: Tensor, filters: FilterSource) -> str:
-        """The fastest backend for inputs like x, where that can be told."""
+        """The fastest backend for inputs like x, if that can be found out."""
         names = self._worth_measuring(x, ahead=False)
         if not names:
             return DENSE.forward
@@ -147,14 +147,14 @@ class ConvolutionRunner:
         return passes_from_text(found) or DENSE
 
     def _worth_measuring(self, x: Tensor, *, ahead: bool) -> list[str]:
-        """The backends that may gain; only whole ones where passes are not compared one by one."""
+        """The backends that may gain; only whole ones if passes are not compared one by one."""
         names = self._supporting if ahead else self._whole
         return [name for name in names if BACKENDS[name].may_gain(self.problem, x, ahead=ahead)]
 
     def _measured(
         self, x: Tensor, weight: Tensor, names: Sequence[str], question: str, measure: Callable[[], str]
     ) -> str:
-        """What was found for inputs like x before, in this process or another, or is measured now."""
+        """The answer for inputs like x: found earlier, in this process or another, or measured now."""
         key = (*_conditions(x, weight), self.problem.window, question, *names)
         if key not in self._remembered:
             store, name = choice_store(), store_key(x.device, (self.problem.key, *key))
@@ -173,7 +173,7 @@ class ConvolutionRunner:
         return self._remembered[key]
 
     def _fits(self, x: Tensor, weight: Tensor) -> bool:
-        """Where dtypes disagree or nothing comes out, torch's own convolution says what is wrong."""
+        """Whether dtypes, devices and sizes fit; if not, torch's own convolution says what is wrong."""
         if is_exported() or is_transformed():
             return False
         same = x.dtype == weight.dtype or (

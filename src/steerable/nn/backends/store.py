@@ -1,6 +1,6 @@
-"""What was measured is remembered, also on disk: which backend, and which memory format, is fastest.
+"""Measured choices, remembered also on disk: the fastest backend, and the fastest memory format.
 
-The file holds nothing but choices. Where it is missing, damaged or read-only they are measured again, for this process.
+The file holds nothing but choices. If it is missing, damaged or read-only, they are measured again, for this process.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class ChoiceStore:
         return self._memory.get(key)
 
     def put(self, key: str, choice: str) -> None:
-        """Remember, and write the file anew with what others have written since; one process at a time does so."""
+        """Remember a choice, and write the file with what others have written since; one process at a time does so."""
         if self._memory is None:
             self._memory = self._read()
         self._memory[key] = choice
@@ -98,7 +98,7 @@ def _store(path: Path | None) -> ChoiceStore:
 
 
 def remembered(device: torch.device, question: tuple[Any, ...], measure: Callable[[], str]) -> str:
-    """What was found for a question before, in this process or another, or is measured now."""
+    """The answer to a question: found earlier, in this process or another, or measured now."""
     store, key = choice_store(), store_key(device, question)
     found = store.get(key)
     if found is None:
@@ -108,7 +108,7 @@ def remembered(device: torch.device, question: tuple[Any, ...], measure: Callabl
 
 
 def cache_folder() -> Path | None:
-    """Where this user's programs keep what they can compute again; None where that is switched off."""
+    """The folder for data that programs can compute again; None if caching is switched off."""
     named = os.environ.get("STEERABLE_CACHE_DIR")
     if named is not None:
         return Path(named).expanduser() if named else None

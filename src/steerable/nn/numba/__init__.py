@@ -1,4 +1,4 @@
-"""Kernels that numba compiles for CPUs, each with a plain counterpart elsewhere; imported only where they are used."""
+"""Kernels that numba compiles for CPUs, each with a plain counterpart elsewhere; imported only if they are used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How kernels are compiled, and how many threads share one; imported only where numba is installed."""
+"""The compilation of kernels, and the number of threads that share one; imported only if numba is installed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SHARED_FROM = 2**17
 
 
 def compiled(function: Callable[..., Any], *fastmath: str) -> Any:
-    """The function compiled when it is first called, and kept on disk where that can be written.
+    """The function, compiled when it is first called, and kept on disk if possible.
 
     It runs without the GIL, since several threads run kernels side by side. Fused multiply-adds are always allowed;
     ``fastmath`` names what else is, such as ``"reassoc"``: to add up in another order.
@@ -75,7 +75,7 @@ numbers_at = numba.njit(_numbers_at)
 
 
 def shape_in_memory(x: Tensor) -> tuple[int, ...]:
-    """(batch, channels, pixels), or (pixels, channels) where the channels of a pixel lie side by side."""
+    """(batch, channels, pixels), or (pixels, channels) if the channels of a pixel lie side by side."""
     batch, channels = x.shape[:2]
     if in_channels_last(x):
         return x.numel() // channels, channels

@@ -1,7 +1,7 @@
 """The passes of a batch norm on a CPU, capsule by capsule: its statistics, then its values while they are in cache.
 
 :mod:`steerable.nn.fused_norm` has the equations. Arrays are (batch, channels, pixels), or (pixels, channels) in
-channels_last. The invariant direction of each capsule is w, which is 0 where there is none.
+channels_last. The invariant direction of each capsule is w, which is 0 if there is none.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ MEAN_SQUARES_PER_VARIANCE = 25  # up to which the mean square less the squared m
 
 
 class CapsuleTables(NamedTuple):
-    """What the kernels know of a layer's capsules.
+    """The facts about a layer's capsules that the kernels need.
 
     - first_channel: (capsules + 1,), where each capsule's channels begin.
-    - bias_index: (capsules,), each one's entry of the bias; -1 where it has none.
+    - bias_index: (capsules,), each one's entry of the bias; -1 if it has none.
     - reference: (channels,), w.
-    - inverse_square: (capsules,), 1 / ⟨w, w⟩, and 0 where w is 0.
+    - inverse_square: (capsules,), 1 / ⟨w, w⟩, and 0 if w is 0.
     """
 
     first_channel: Integers
@@ -263,7 +263,7 @@ class KernelPasses(NamedTuple):
 
     - tables: those of the layer.
     - eps: ε of the norm.
-    - running: its running mean of channels and running variance of capsules, or None where nothing is tracked.
+    - running: its running mean of channels and running variance of capsules, or None if nothing is tracked.
     - pace: how far these move.
     """
 

@@ -1,4 +1,4 @@
-"""Triton kernels, each an operator of torch's with a plain counterpart elsewhere; imported only where CUDA is used."""
+"""Triton kernels, each an operator of torch's with a plain counterpart elsewhere; imported only if CUDA is used."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Batch norm of capsules in compiled graphs: one small kernel each way for the numbers of capsules.
 
-``capsule_affine`` turns the moments of channels into the scale and shift of each channel, where plain tensor code has a
-dozen operations. :mod:`steerable.nn.batch_norm` has the same in tensor code, :mod:`steerable.nn.triton.norm_passes` the
-like for eager code.
+``capsule_affine`` turns the moments of channels into the scale and shift of each channel, for which plain tensor code
+needs a dozen operations. :mod:`steerable.nn.batch_norm` has the same in tensor code, and
+:mod:`steerable.nn.triton.norm_passes` something similar for eager code.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ NormTables = tuple[Tensor, Tensor, Tensor, Tensor, int, float]
 
 @triton.jit
 def channels_of(first, k, inside, WIDTH: tl.constexpr):
-    """Of capsules k: the number of channels, the channels in rows of WIDTH, and which of these there are."""
+    """For capsules k: the number of channels, the channels in rows of WIDTH, and which of these exist."""
     start = tl.load(first + k, mask=inside, other=0)
     dim = tl.load(first + k + 1, mask=inside, other=1) - start
     channel = start[:, None] + tl.arange(0, WIDTH)[None, :]

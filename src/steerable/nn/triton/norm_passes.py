@@ -244,7 +244,7 @@ class PassesOnGpu:
         self._kernels, self._running, self._momentum, self._eps = kernels, running, momentum, eps
 
     def forward(self, x: Tensor, weight: Tensor | None, bias: Tensor | None) -> tuple[Tensor, Saved]:
-        # Torch gives 1/σ, and 0 where σ² + ε = 0, as in a field that no filter reaches: without ε that would be ∞.
+        # Torch gives 1/σ, and 0 if σ² + ε = 0, as in a field that no filter reaches: without ε that would be ∞.
         moments = torch.batch_norm_stats(x, 1e-30)
         self._begin_tracking()
         numbers = self._momentum, self._eps, x.numel() // x.shape[1]

@@ -1,1 +1,1 @@
-"""What a run chooses by itself: size, time, speed, group and head, by measuring and by looking at the images."""
+"""The choices that a run makes by itself: size, time, speed, group and head, by measuring and looking at the images."""

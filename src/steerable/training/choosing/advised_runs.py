@@ -1,6 +1,6 @@
-"""``steerable train --advise``: what is left open about group and head is chosen by the images, once for each run.
+"""``steerable train --advise``: the images decide what the user left open about group and head, once for each run.
 
-What was found is kept as ``advice.json`` in the run folder. A resumed run goes by that file and does not look again, so
+What was found is kept as ``advice.json`` in the run folder. A resumed run follows that file and does not look again, so
 that it is the same run to the last bit.
 """
 
@@ -22,8 +22,8 @@ __all__ = ["advised", "request_in"]
 
 FILE = "advice.json"
 TOO_SHORT = (
-    f"Less than {SHORTEST:g} minutes are too few to look at the images, so that the network is the usual one. Give "
-    "more --minutes for advice, or look first with `steerable advise`."
+    f"A run of less than {SHORTEST:g} minutes is too short to look at the images, so the network is the usual one. "
+    "Give more --minutes for advice, or look first with `steerable advise`."
 )
 
 
@@ -35,11 +35,11 @@ def advised(
     tell: Callable[[str], None] | None = None,
     phase: Phase = unseen,
 ) -> RunConfig:
-    """The request with what the images advise; the folder then holds what was found.
+    """The request with the advice that the images give; the folder then holds what was found.
 
     Args:
         config: the request as it would be without advice.
-        folder: the run folder; what it holds of an earlier start is gone by.
+        folder: the run folder; advice that it holds from an earlier start is followed.
         said: settings of the recipe that the user has given, which stay.
         tell: called with a line about what was found.
         phase: shows what is being done.
@@ -70,17 +70,17 @@ def _with_advice(config: RunConfig, recorded: Mapping[str, Any], said: Collectio
 
 
 def _recorded(folder: Path) -> dict[str, Any] | None:
-    """What the folder holds; None where it holds no run."""
+    """The advice that the folder holds; None if it holds no run."""
     if not (folder / FILE).is_file():
         if (folder / "config.json").is_file():
             raise FileExistsError(
-                f"{folder} holds a run that was not advised by its images. Resume it without --advise, or choose "
-                "another folder."
+                f"{folder} holds a run that was begun without --advise. Resume it without --advise, or choose another "
+                "folder."
             )
         return None
     try:
         return read_fields(folder / FILE, ADVICE, tuple(ADVICE))
     except ValueError as error:
         raise ValueError(
-            f"{error} It says what the run chose by its images. Put the file back, or choose another folder."
+            f"{error} It records what the run chose from its images. Put the file back, or choose another folder."
         ) from error

@@ -22,7 +22,7 @@ __all__ = ["Advice", "SizeAndTime", "advise", "look_at_images"]
 
 FEW_A_CLASS = 20
 ASSUMED = 10.0  # minutes; steps are timed for a hundredth of them at most
-LONGEST = 30.0  # minutes that are recommended at most, unless even the quickest network needs more
+LONGEST = 30.0  # the most minutes that are recommended, unless even the fastest network needs more
 UNEVEN = 5.0  # times the images of the smallest class
 MINUTES = (1, 2, 3, 5, 10, 15, 20, 30, 45, 60, 90, 120)
 
@@ -37,7 +37,7 @@ class SizeAndTime:
 
 @dataclass(frozen=True)
 class Advice:
-    """Findings, and how large a network to train for how long.
+    """The findings, and how large a network to train for how long.
 
     Args:
         data: names of the classes, counts, sizes and what was noticed.
@@ -72,7 +72,7 @@ def advise(config: RunConfig, *, seconds: float = 60.0, phase: Phase = unseen, s
 
     Args:
         config: the request with everything that is usual, as ``configured`` gives it.
-        seconds: how long to look, besides reading images. The look at the images takes as many steps as it takes, and
+        seconds: how long to look, not counting reading. The look at the images has a fixed number of steps, and
             the seconds that it leaves are for timing sizes of the network.
         phase: shows what is being done.
         shown_as: the folder as the user wrote it, for the command line.
@@ -95,7 +95,7 @@ def advise(config: RunConfig, *, seconds: float = 60.0, phase: Phase = unseen, s
 
 
 def look_at_images(config: RunConfig, *, phase: Phase = unseen) -> Findings:
-    """The part of :func:`advise` that is about the network alone: group, head and augmentation."""
+    """The part of :func:`advise` that is about the network only: group, head and augmentation."""
     return find_out(config, _read(config, phase), phase)
 
 
@@ -110,7 +110,7 @@ def _read(config: RunConfig, phase: Phase) -> TrainingData:
 
 
 def _sizes(config: RunConfig, data: TrainingData, end: float) -> tuple[SizeAndTime, ...]:
-    """The minutes in which each size has enough epochs, from a few timed steps, up to the first that takes long.
+    """The minutes that each size needs for enough epochs, from a few timed steps, up to the first that needs many.
 
     A size is timed where there is time until ``end``, by ``time.monotonic``, for one that is twice as slow as the last.
     """
@@ -130,13 +130,13 @@ def _sizes(config: RunConfig, data: TrainingData, end: float) -> tuple[SizeAndTi
 
 
 def _minutes(sizes: Sequence[SizeAndTime]) -> float:
-    """Enough for the largest size that takes half an hour at most, else for the quickest; in round numbers."""
+    """Enough minutes for the largest size that needs at most half an hour, else for the fastest; in round numbers."""
     within = [size.minutes for size in sizes if size.minutes <= LONGEST] or [sizes[0].minutes]
     return float(next((number for number in MINUTES if number >= max(within)), round(max(within))))
 
 
 def _about(data: TrainingData) -> dict[str, Any]:
-    """What is known of the images; those that are held out for validation count as training images."""
+    """Facts about the images; those that are held out for validation count as training images."""
     rest = (0,) * len(data.train.counts) if data.validation is None else data.validation.counts
     counts = [a + b for a, b in zip(data.train.counts, rest, strict=True)]
     known = data.summary()
@@ -156,7 +156,7 @@ def _about_network(config: RunConfig, recommendation: Recommendation) -> dict[st
 
 
 def _about_time(sizes: Sequence[SizeAndTime], minutes: float, known: int) -> dict[str, tuple[str, str]]:
-    """(choice, why) for size and minutes; of the ``known`` sizes, some may not have been timed."""
+    """(choice, why) for size and minutes; some of the ``known`` sizes may not have been timed."""
     fitting = [size for size in sizes if size.minutes <= minutes] or [sizes[0]]
     largest = f"{fitting[-1].parameters:,} parameters"
     more = [size for size in sizes if size.minutes > minutes]
@@ -166,15 +166,18 @@ def _about_time(sizes: Sequence[SizeAndTime], minutes: float, known: int) -> dic
         beyond = ", the largest there is" if len(sizes) == known else "; more --seconds would time larger ones"
     epochs = ENOUGH[0][0]
     return {
-        "size": (largest, f"the largest timed with some {epochs} epochs in that time; `train` chooses by itself"),
+        "size": (
+            largest,
+            f"the largest one timed that has about {epochs} epochs in that time; `train` chooses by itself",
+        ),
         "minutes": (f"{minutes:g}", f"on this machine that is enough for {largest}{beyond}"),
     }
 
 
 def _images_in_words(about: Mapping[str, Any]) -> str:
-    """What the number of images and their classes mean for the training."""
+    """The consequences of the number of images and their classes for the training."""
     counts = [count for count in about["counts"] if count]
-    parts = [f"made for {sum(about['images'].values()):,} images such as these: small batches, averaged weights"]
+    parts = [f"suited to {sum(about['images'].values()):,} images like these: small batches, averaged weights"]
     if len(counts) > 1 and max(counts) > UNEVEN * min(counts):
         parts.append(
             f"classes have {min(counts):,} to {max(counts):,} images, so look at balanced accuracy and F1 as well"
@@ -195,5 +198,5 @@ def _command(folder: str, recommendation: Recommendation, minutes: float) -> str
 
 
 def _flags(changes: Mapping[str, Any]) -> str:
-    """Settings of a recipe as the command line has them."""
+    """Settings of a recipe as options of the command line."""
     return " ".join(f"--{'' if value else 'no-'}{key}" for key, value in changes.items())

@@ -43,7 +43,7 @@ def configured(
     changes: Mapping[str, Any] | None = None,
     **settings: Any,
 ) -> RunConfig:
-    """The request of a run; whatever is None gets its default.
+    """The request of a run; every argument that is None gets its default.
 
     Args:
         dataset: a name, a folder or a .csv file.
@@ -104,7 +104,7 @@ def repeated(
     changes: Mapping[str, Any] | None = None,
     **settings: Any,
 ) -> RunConfig:
-    """The request that repeats a plan; what is given besides is part of it, and must not contradict the plan."""
+    """The request that repeats a plan; anything else that is given is added to it, and must not contradict the plan."""
     changes = dict(changes or {})
     known = plan.settings.left_open_again()
     cooked = replace(known.recipe, **changes) if recipe is None else load_recipe(recipe, **changes)
@@ -116,19 +116,19 @@ def repeated(
 
 
 def _located(dataset: str) -> str:
-    """The data set's name, or the whole path of a folder or file that is there."""
+    """The data set's name, or the absolute path of an existing folder or file."""
     check_source(dataset)
     return dataset if dataset in DATASETS else str(Path(dataset).expanduser().resolve())
 
 
 def _located_start(start: str) -> str:
-    """The whole path of a folder, or a name of the hub."""
+    """The absolute path of a folder, or a name on the hub."""
     path = Path(start).expanduser()
     return start if is_hub_name(start) else str(path.resolve())
 
 
 def _task(dataset: str) -> str:
-    """What a folder is laid out for."""
+    """The task that a folder's layout implies."""
     return "segment" if dataset not in DATASETS and has_masks(dataset) else "classify"
 
 
@@ -137,27 +137,27 @@ def _has_volumes(dataset: str) -> bool:
 
 
 def _options(model: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Those of the named model; of a network that a run starts from, and of an unknown one, those of the default."""
+    """The options of the named model; the default model's if a run starts from a network or the name is unknown."""
     entry = MODELS.get(model.get("name", "resnet"))
     return {} if entry is None else entry.options
 
 
 def _says_nothing_of_poses(model: Mapping[str, Any], settings: Mapping[str, Any], changes: Mapping[str, Any]) -> bool:
-    """Whether a run of images is to find out what their pose means; one with a number of epochs has no time for it."""
+    """Whether a run has to find out what poses mean; a run with a number of epochs has no time for that."""
     is_of_images = settings["task"] == "classify" and not settings["volumes"] and "start" not in settings
     said = {"group", "head", "stream", "restricted_to"} & model.keys() or {"turn", "mirror", "epochs"} & changes.keys()
     return is_of_images and not said and "head" in _options(model)
 
 
 def _check_volumes(volumes: bool, dataset: str) -> None:
-    """Refuse to read a known data set as something else than what it is."""
+    """Refuse to read a known data set as anything but what it is."""
     if dataset in DATASETS and volumes != _has_volumes(dataset):
         kind = "volumes" if _has_volumes(dataset) else "images"
         raise ValueError(f"`{dataset}` is a known data set of {kind}; got volumes={volumes}. Leave that out.")
 
 
 def _of_volumes(model: Mapping[str, Any]) -> dict[str, Any]:
-    """The model on three axes, where there is such a one."""
+    """The model on three axes, if there is one."""
     entry = MODELS.get(model["name"])  # an unknown name is refused later
     if entry is not None and "axes" not in entry.options:
         known = [name for name, other in models_for(entry.task).items() if "axes" in other.options]
@@ -166,7 +166,7 @@ def _of_volumes(model: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check_task(task: str, dataset: str) -> None:
-    """Refuse an unknown task, and segmentation of what has no masks, before anything is read."""
+    """Refuse an unknown task, and segmentation of data without masks, before anything is read."""
     if task not in TRAINED:
         raise ValueError(f"task is {task!r}, expected {one_of(TRAINED)}. {did_you_mean(str(task), TRAINED)}")
     if task == "segment" and _task(dataset) != task:

@@ -1,4 +1,4 @@
-"""How large a network is and how long it is trained, so that it learns what it can in the time that it has."""
+"""The choice of a network's size and epochs, so that it learns as much as it can in the time that it has."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ LARGEST_FIRST_STAGE = 48  # pixels; a network that sees more than that at first 
 
 
 def with_sized_model(config: RunConfig, data: TrainingData) -> RunConfig:
-    """The config with the network that its number of parameters asks for, where it has one."""
+    """The config with a network of the number of parameters that it names, if it names one."""
     if config.parameters is None:
         return config
     # Small images need few convolutions to be seen as a whole.
@@ -47,7 +47,7 @@ def with_sized_model(config: RunConfig, data: TrainingData) -> RunConfig:
 
 
 def _sized(config: RunConfig, parameters: int, data: TrainingData, *, shallow: bool) -> tuple[dict[str, Any], float]:
-    """(the network of this depth with about so many parameters, by which factor it has more or fewer)."""
+    """(the network of this depth with about this many parameters, the factor by which it has more or fewer)."""
     model = with_stem(with_depth(config.model, shallow=shallow), data.side)
     kind = from_data(model, data)
     model = sized_model(model, parameters, **kind)
@@ -56,7 +56,7 @@ def _sized(config: RunConfig, parameters: int, data: TrainingData, *, shallow: b
 
 
 def fitted_to_minutes(config: RunConfig, data: TrainingData, minutes: float, used: float = 0.0) -> RunConfig:
-    """The same config with a size and a number of epochs that fit the time, by timing steps of throw-away copies.
+    """The same config with a size and a number of epochs that fit the time, from timed steps of throw-away copies.
 
     ``config.fit`` says whether there may be more epochs than the recipe has, and whether the network's size is chosen
     too: then it is the largest of :func:`~steerable.training.choosing.sizing.sizes_to_try` that has enough epochs.
@@ -90,7 +90,7 @@ def fitted_to_minutes(config: RunConfig, data: TrainingData, minutes: float, use
 
 
 def most_epochs(request: RunConfig, data: TrainingData) -> int:
-    """How many epochs a run may have, however much time there is."""
+    """The largest number of epochs that a run may have, however much time there is."""
     if request.fit == "stretch":
         return MOST_EPOCHS
     more = MOST_STEPS // steps_per_epoch(request, data) if request.fit == "shrink" else 0
@@ -103,7 +103,7 @@ class _Choice(NamedTuple):
     Args:
         config: with the network, and with the image size where it is another one than that of the images.
         data: with images of that size.
-        place: of the network among its sizes, from 0 on; -1 where even the quickest has too few epochs.
+        place: of the network among its sizes, from 0 on; -1 if even the fastest has too few epochs.
         epochs: how many it has.
     """
 
@@ -113,21 +113,21 @@ class _Choice(NamedTuple):
     epochs: float
 
     def is_better(self, other: _Choice) -> bool:
-        """Whether it makes up for images that are smaller than those of the other."""
+        """Whether it makes up for images that are smaller than those of the other choice."""
         return self.place >= 0 or (other.place < 0 and self.epochs > WORTH_A_HALVING * other.epochs)
 
 
 def _largest_that_learns(config: RunConfig, data: TrainingData, end: float) -> tuple[RunConfig, TrainingData]:
     """The config with the largest network that has enough epochs until ``end``, and the images that it sees.
 
-    Resolution is given up late: only where no network has enough epochs, or the quickest one alone.
+    Resolution is given up late: only if no network has enough epochs, or only the fastest one.
     """
     best = _largest_at_size(config, data, end)
     may_be_smaller = config.image_size is None and data.pixels is not None
     for side in sides_to_try(config.model, data.side)[1:] if may_be_smaller else ():
         if best.place > 0:
             break
-        # Where the quickest network has enough epochs, a smaller image is worth it for one that is clearly larger.
+        # If the fastest network has enough epochs, a smaller image is worth it for one that is clearly larger.
         first = CLEARLY_LARGER if best.place == 0 else 0
         tried = _largest_at_size(replace(config, image_size=side), data.at_size(side), end, first)
         if not tried.is_better(best):
@@ -137,7 +137,7 @@ def _largest_that_learns(config: RunConfig, data: TrainingData, end: float) -> t
 
 
 def _largest_at_size(config: RunConfig, data: TrainingData, end: float, first: int = 0) -> _Choice:
-    """The largest network from place ``first`` on that has enough epochs until ``end``, else the quickest of them."""
+    """The largest network from place ``first`` on that has enough epochs until ``end``, else the fastest of them."""
     steps = steps_per_epoch(config, data)
     best = None
     for place, model in list(enumerate(sizes_to_try(config.model, data.side)))[first:]:
@@ -152,7 +152,7 @@ def _largest_at_size(config: RunConfig, data: TrainingData, end: float, first: i
 
 
 def _refuse_too_few(found: Fit, steps: int, minutes: float, before: float, config: RunConfig) -> None:
-    """ValueError for a run that would end before it has learnt anything; ``before`` are the minutes that are spent."""
+    """Raise a ValueError for a run that would end before it has learnt anything, after ``before`` minutes."""
     few, least = TOO_FEW
     enough = max(1.0, min(few, least / steps))
     if found.epochs >= enough:
@@ -174,12 +174,12 @@ def _refuse_too_few(found: Fit, steps: int, minutes: float, before: float, confi
 
 
 def _in_words(minutes: float) -> str:
-    """Rounded up."""
+    """The minutes, rounded up."""
     return str(math.ceil(minutes)) if minutes >= 3 else f"{math.ceil(10 * minutes) / 10:.1f}"
 
 
 def _warn_of_few(epochs: int, needed: float, train: Images, image_size: int | None) -> None:
-    """What would have to give for a run of many images in little time; a smaller size where the user has given one.
+    """Warn of few epochs, and say what would help; that includes a smaller size if the user has chosen one.
 
     Args:
         epochs: how many fit.
@@ -202,11 +202,11 @@ def _warn_of_few(epochs: int, needed: float, train: Images, image_size: int | No
 
 
 def _warn_of_slow_size(first_stage: int, side: int) -> None:
-    """Say which size would be quicker, where no exact reduction suits the images."""
+    """Say which size would be faster, if no exact reduction suits the images."""
     if first_stage > LARGEST_FIRST_STAGE:
         warnings.warn(
-            f"images of {side}×{side} pixels cannot be reduced much without losing exactness, so that the first layers "
+            f"images of {side}×{side} pixels cannot be reduced much without losing exactness, so the first layers "
             f"see {first_stage}×{first_stage} pixels, which takes long. --image-size {max(16, side // 16 * 16)} is "
-            "much quicker.",
+            "much faster.",
             stacklevel=3,
         )

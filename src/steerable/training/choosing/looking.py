@@ -1,6 +1,6 @@
 """A look at training images: how well their poses are told, and whether another network does better in a short trial.
 
-All of it is counted in steps and seeded, so that the same images give the same answer on every machine.
+The look takes a fixed number of steps from a seed, so that the same images give the same answer on every machine.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ FEWEST_TO_PROBE = 8  # images
 SMALLEST_TO_TILT = 12  # pixels; in fewer the grid of pixels tells how far an image was turned
 HELD_OUT_FOR_TRIAL = 0.25  # of the training images
 FEWEST_TO_TRY_BY, MOST_TO_TRY_BY = 20, 1_000  # images that are held out
-TRIAL_STEPS, TRIAL_BATCH = 120, 32  # of each of the two networks, which are the quickest there are
+TRIAL_STEPS, TRIAL_BATCH = 120, 32  # of each of the two networks, which are the fastest ones of their kinds
 
 
 @dataclass(frozen=True)
 class Findings:
-    """What was found in the images, and what follows for the network.
+    """The findings about the images, and the recommendation for the network.
 
     Args:
-        poses: how well turns by 90° and mirror images were told; None where there are too few images.
-        tilt: how well tilts were told, where that matters.
-        trial: how the alternative did, where there was one.
+        poses: how well turns by 90° and mirror images were told; None if there are too few images.
+        tilt: how well tilts were told, if that matters.
+        trial: the result of the alternative, if one was tried.
         recommendation: group, head and augmentation, with their reasons.
     """
 
@@ -70,7 +70,7 @@ class Findings:
 
 
 def find_out(config: RunConfig, data: TrainingData, phase: Phase) -> Findings:
-    """What the images recommend about group, head and augmentation; test images are not looked at."""
+    """The group, head and augmentation that the images recommend; test images are not looked at."""
     with phase("looking for an up in the images") as progress:
         poses = poses_told(data, config.seed, progress)
     tilt, trial, found = None, None, None
@@ -88,7 +88,7 @@ def find_out(config: RunConfig, data: TrainingData, phase: Phase) -> Findings:
 
 
 def poses_told(data: TrainingData, seed: int, progress: Progress | None = None) -> PoseEvidence | None:
-    """How well turns by 90° and mirror images are told; None where there are too few images."""
+    """How well turns by 90° and mirror images are told; None if there are too few images."""
     images, specimens = images_to_probe(data, seed)
     if len(images) < FEWEST_TO_PROBE:
         return None
@@ -96,7 +96,7 @@ def poses_told(data: TrainingData, seed: int, progress: Progress | None = None) 
 
 
 def tried(config: RunConfig, data: TrainingData, other: Alternative, progress: Progress | None = None) -> Trial | None:
-    """How another network did beside that of the config, on held-out training images; None where these are too few."""
+    """The result of another network against the config's, on held-out training images; None if they are too few."""
     held_out = min(MOST_TO_TRY_BY, int(HELD_OUT_FOR_TRIAL * len(data.train)))
     if held_out < FEWEST_TO_TRY_BY or len(data.train) - len(data.train.classes) < held_out:
         return None
@@ -112,13 +112,13 @@ def tried(config: RunConfig, data: TrainingData, other: Alternative, progress: P
 
 
 def with_changes(config: RunConfig, model: Mapping[str, Any], changes: Mapping[str, Any]) -> RunConfig:
-    """The request with other options of the model and other settings of the recipe, which say what a pose means."""
+    """The request with other options of the model and other settings of the recipe, which decide what a pose means."""
     model = dict(model) if "name" in model else {**config.model, **model}  # another model has other options
     return replace(config, model=model, recipe=replace(config.recipe, **changes), orientation="model")
 
 
 def images_to_probe(data: TrainingData, seed: int, most: int = PROBED) -> tuple[Tensor, Sequence[str]]:
-    """uint8 (n, channels, side, side), and their specimens: training and validation images, of masks the middle."""
+    """Training and validation images, uint8 (n, channels, side, side), and specimens; with masks, the middles."""
     parts = [part for part in (data.train, data.validation) if part is not None]
     images = torch.cat([_squares(part) for part in parts])
     specimens = [name for part in parts for name in getattr(part, "specimens", ())]
@@ -129,7 +129,7 @@ def images_to_probe(data: TrainingData, seed: int, most: int = PROBED) -> tuple[
 
 
 def _squares(images: Images) -> Tensor:
-    """The middle squares; those of images of different sizes are as large as the smallest image, or a tile."""
+    """The middle squares of images; if sizes differ, they are as large as the smallest image, or a tile."""
     if not isinstance(images, MaskedImages):
         return _middle(images.images, min(images.image_size))
     side = min(images.tile, *(min(image.shape[1:]) for image in images.images))

@@ -1,4 +1,4 @@
-"""From a request to a plan: how wide, how long, how fast, and how each convolution is carried out."""
+"""The way from a request to a plan: how wide, how long, how fast, and how each convolution is computed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SHORTEST = 0.05  # of the minutes; training gets them even where reading the ima
 
 
 def make_plan(request: RunConfig, data: TrainingData, *, fit: bool = True, started: float | None = None) -> Plan:
-    """What a request comes to with these images on this machine.
+    """The plan of a request, for these images on this machine.
 
     Args:
         request: what the user says.
@@ -51,13 +51,13 @@ def make_plan(request: RunConfig, data: TrainingData, *, fit: bool = True, start
 
 
 def plan_here(plan: Plan, request: RunConfig, data: TrainingData) -> Plan:
-    """An earlier plan as this machine follows it: to the letter, where the machine is of the same kind."""
+    """An earlier plan as this machine follows it: to the letter, if the machine is of the same kind."""
     machine = this_machine(request)
     plan = plan.elsewhere(request)
     if machine.accelerator != plan.accelerator:
         warnings.warn(
-            f"the run was planned for `{plan.accelerator}` and is carried out on `{machine.accelerator}` now. It goes "
-            "on, and agrees with the planned one to rounding only.",
+            f"the run was planned for `{plan.accelerator}` and now runs on `{machine.accelerator}`. It continues, but "
+            "agrees with the planned one only up to rounding.",
             stacklevel=3,
         )
         open_again = {name: getattr(request, name) for name in marked(RunConfig, "planned")}
@@ -71,7 +71,7 @@ def plan_here(plan: Plan, request: RunConfig, data: TrainingData) -> Plan:
 
 
 def _backends(settings: RunConfig, data: TrainingData, machine: Machine) -> dict[str, str]:
-    """Measured on a batch of the run; dense where that does not pay, or where processes would choose differently."""
+    """Backends measured on a batch of the run; dense if that does not pay, or if processes would choose differently."""
     worthwhile = machine.device != "mps" and settings.nodes == 1 and _steps(settings, data) >= MEASURED_FROM
     if settings.backend == "auto" and not worthwhile:
         return snn.recorded_backends(make_classifier(replace(settings, backend="dense"), data).model)
@@ -81,7 +81,7 @@ def _backends(settings: RunConfig, data: TrainingData, machine: Machine) -> dict
 
 
 def _with_memory_format(settings: RunConfig, data: TrainingData) -> RunConfig:
-    """The settings with a memory format, which is measured where that pays; a short run keeps the usual one."""
+    """The settings with a memory format, measured if that pays; a short run keeps the usual one."""
     is_short = settings.channels_last is None and _steps(settings, data) < MEASURED_FROM
     return replace(settings, channels_last=False) if is_short else with_memory_format(settings, data)
 

@@ -1,9 +1,9 @@
-"""Whether images have an up and a handedness: a small network learns to tell an image from its turned self.
+"""A probe for an up and a handedness of images: a small network learns to tell an image from its turned copy.
 
-The probe is one number f(x), how much an image looks as those of the folder do. It is trained to be larger for an image
-than for its other poses, and asked about images that it has not seen: shown x and gx, which one is the original? Where
-the images have no preferred pose under g, x and gx are equally likely, and nothing can be right more often than in half
-of the cases. The share of right answers is thus a figure with a known chance level and a binomial spread.
+The probe is one number f(x), how much an image looks like those of the folder. It is trained to be larger for an image
+than for its other poses, and tested on images that it has not seen: shown x and gx, which one is the original? If the
+images have no preferred pose under g, x and gx are equally likely, and no probe can be right in more than half
+of the cases. So the share of right answers is a figure with a known chance level and a binomial spread.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class PoseEvidence:
 
 
 class _Probe(nn.Sequential):
-    """(n, channels, side, side) → (n,)."""
+    """A small network, (n, channels, side, side) → (n,)."""
 
     def __init__(self, channels: int) -> None:
         super().__init__(
@@ -78,7 +78,7 @@ class _Probe(nn.Sequential):
 
 
 def probe_poses(images: Tensor, specimens: Sequence[str] = (), **how: Any) -> PoseEvidence:
-    """The turns by 90° and mirror images, the eight elements of D4, which move pixels to pixels.
+    """Probe turns by 90° and mirror images, the eight elements of D4, which move pixels to pixels.
 
     Args:
         images: uint8, (n, channels, side, side), square.
@@ -95,7 +95,7 @@ def probe_poses(images: Tensor, specimens: Sequence[str] = (), **how: Any) -> Po
 
 
 def probe_tilt(images: Tensor, specimens: Sequence[str] = (), **how: Any) -> PoseEvidence:
-    """Eight angles 45° apart, of which ``told["tilt"]`` compares those that are not quarter turns of each other.
+    """Probe eight angles 45° apart; ``told["tilt"]`` compares those that are not quarter turns of each other.
 
     An image is turned by 22.5° to the left or to the right, and by quarter turns after that. Where things are aligned
     with the edges of the images, the two can be told apart, also where quarter turns cannot. Images are blurred a
@@ -129,7 +129,7 @@ def _evidence(scores: Tensor, told: dict[str, Estimate]) -> PoseEvidence:
 
 
 def _told(advantage: Tensor) -> Estimate:
-    """How often the original has the higher score; a tie, as that of an image that is symmetric itself, is a half."""
+    """How often the original has the higher score; a tie, such as that of a symmetric image, counts as a half."""
     right = float((advantage > 0).double().sum() + 0.5 * (advantage == 0).double().sum())
     return wilson(right, len(advantage))
 
@@ -142,7 +142,7 @@ def _cross_fitted(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Tensor:
-    """Scores (n, poses), those of each half of the images from a probe that was trained on the other half.
+    """Scores (n, poses); each half of the images gets them from a probe that was trained on the other half.
 
     Args:
         poses: (n, poses, channels, side, side), the originals first.
@@ -187,7 +187,7 @@ def _trained(poses: Tensor, steps: int, seed: int, tell: Callable[[int], None]) 
 
 
 def _halves(count: int, specimens: Sequence[str], seed: int) -> tuple[Tensor, Tensor]:
-    """Two halves of the images at random, whole specimens in each."""
+    """Two random halves of the images, with whole specimens in each."""
     names, numbers = np.unique(np.asarray(specimens or range(count)), return_inverse=True)
     chosen = np.isin(numbers, np.random.default_rng(seed).permutation(len(names))[: len(names) // 2])
     return torch.from_numpy(np.flatnonzero(chosen)), torch.from_numpy(np.flatnonzero(~chosen))
@@ -203,7 +203,7 @@ def _prepared(images: Tensor) -> Tensor:
 
 
 def _blurred(images: Tensor) -> Tensor:
-    """By a Gaussian, whose spectrum is round."""
+    """The images, blurred by a Gaussian, whose spectrum is round."""
     reach = min(math.ceil(3 * BLUR), images.shape[-1] - 1)
     taps = torch.exp(-((torch.arange(-reach, reach + 1) / BLUR) ** 2) / 2)
     filters = (taps / taps.sum()).expand(images.shape[1], 1, -1)

@@ -1,4 +1,4 @@
-"""Two settings tried on images in seconds: a small network for each, as many steps, the same validation images."""
+"""Two settings tried on images in seconds: a small network for each, with the same steps and validation images."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SIMPLE |= dict.fromkeys(("channels_last", "cuda_graphs", "compile"), False)
 
 @dataclass(frozen=True)
 class Trial:
-    """What two small networks made of the same validation images, upright: accuracy, or Dice of the images.
+    """The results of two small networks on the same upright validation images: accuracy, or Dice of the images.
 
     Args:
         images: how many there were.
@@ -50,7 +50,7 @@ class Trial:
 def try_both(
     usual: RunConfig, other: RunConfig, data: TrainingData, *, steps: int, progress: Progress | None = None
 ) -> Trial:
-    """Train the networks of two configs for as many steps, and compare them on the validation images.
+    """Train the networks of two configs for the same number of steps, and compare them on the validation images.
 
     The outcome depends on neither the machine nor what else it does.
 
@@ -83,7 +83,7 @@ def try_both(
 
 
 def _trained(settings: RunConfig, data: TrainingData, steps: int, tell: Callable[[int], None]) -> Classifier:
-    """The network after these steps, over which the recipe's schedule is spread."""
+    """The network after these steps; the recipe's schedule is spread over them."""
     device = torch.device(this_machine(settings).device)
     module = make_classifier(settings, data).to(device).train()
     optimiser, recipe = module.configure_optimizers(), settings.recipe

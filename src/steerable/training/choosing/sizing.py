@@ -1,4 +1,4 @@
-"""How large a network is: by a number of parameters, or as one of the sizes that a time is divided among."""
+"""The size of a network: from a number of parameters, or as one of the sizes that a run chooses from."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ SMALLEST_SIDE = 32  # pixels to which a run with little time reduces larger imag
 
 
 def sized_model(model: dict[str, Any], parameters: int, **kind: Any) -> dict[str, Any]:
-    """The model with the width at which it comes nearest to a number of parameters.
+    """The model with the width that brings it closest to a number of parameters.
 
     >>> sized_model({"name": "resnet", "depth": 8}, 45_000, in_channels=1)["copies"]
     2
     """
     if (name := model["name"]) not in MODELS:
-        raise ValueError(f"a model is one of {', '.join(MODELS)}. {did_you_mean(str(name), MODELS)}")
+        raise ValueError(f"a model must be one of {', '.join(MODELS)}. {did_you_mean(str(name), MODELS)}")
     option = MODELS[name].width
     width = nearest_width(lambda width: build_model(**{**kind, **model, option: width}), parameters)
     return {**model, option: width}
 
 
 def sizes_to_try(model: dict[str, Any], side: int) -> list[dict[str, Any]]:
-    """The model in each of its sizes, from the quickest to the largest; what the model says already stays.
+    """The model in each of its sizes, from the fastest to the largest; options that it has already are kept.
 
     The small ones see the image reduced to 16 to 32 pixels by their first convolution, because most of the time is
-    spent at the largest resolution. The large ones have half of that reduction, and the quickest twice of it.
+    spent at the largest resolution. The large ones have half that reduction, and the fastest has twice that.
 
     Args:
         model: its name and options.
@@ -70,7 +70,7 @@ def sizes_to_try(model: dict[str, Any], side: int) -> list[dict[str, Any]]:
 
 
 def sides_to_try(model: dict[str, Any], side: int) -> list[int]:
-    """The side of images and its halves, as far as the model is exact on them and can still see much.
+    """The side of images and its halves, as long as the model is exact on them and can still see enough.
 
     >>> sides_to_try({"name": "resnet"}, 128), sides_to_try({"name": "resnet", "stem": 8}, 96)
     ([128, 64, 32], [96])
@@ -93,7 +93,7 @@ def exact_side(model: Mapping[str, Any], side: int) -> int:
 
 
 def size_in_words(settings: RunConfig, side: int) -> str:
-    """How large the network of a run is, and why, where the run has chosen it by its time; else nothing.
+    """The size of a run's network and the reason for it, if the run has chosen it by its time; else nothing.
 
     Args:
         settings: those of the run's plan.
@@ -108,13 +108,13 @@ def size_in_words(settings: RunConfig, side: int) -> str:
     given = ", ".join(f"{name} {model[name]}" for name in SIZES if name in model)
     place = sizes.index(model) if model in sizes else -1
     if place == 0:
-        return f" ({given}: the quickest of {len(sizes)} sizes)"
+        return f" ({given}: the fastest of {len(sizes)} sizes)"
     enough = "" if place == len(sizes) - 1 else " that has enough epochs"
     return f" ({given}: the largest of {len(sizes)} sizes{enough})" if place > 0 else f" ({given})"
 
 
 def with_stem(model: dict[str, Any], side: int, stem: int | None = None) -> dict[str, Any]:
-    """The model with a stem that reduces images with this side, unless it has another one or is of a kind without.
+    """The model with a stem that suits images with this side, unless it has a stem already or cannot have one.
 
     Args:
         model: its name and options.
@@ -129,7 +129,7 @@ def with_stem(model: dict[str, Any], side: int, stem: int | None = None) -> dict
 
 
 def with_depth(model: dict[str, Any], *, shallow: bool) -> dict[str, Any]:
-    """The model with the least or the greatest depth of its sizes, unless it has another one or there are none.
+    """The model with the smallest or greatest depth of its sizes, unless it has a depth already or there are none.
 
     >>> with_depth({"name": "resnet"}, shallow=True), with_depth({"name": "wide_resnet"}, shallow=False)
     ({'depth': 8, 'name': 'resnet'}, {'depth': 16, 'name': 'wide_resnet'})
@@ -149,7 +149,7 @@ def count_parameters(model: dict[str, Any]) -> int:
 
 
 def _copies_for_one(model: Mapping[str, Any]) -> int:
-    """How many copies of a group's capsules have about the channels of one copy of those of D4, which sizes are for.
+    """How many copies of a group's capsules have about as many channels as one copy of D4's, which sizes are made for.
 
     >>> [_copies_for_one({"name": "resnet", "group": group}) for group in ("D4", "C4", "D1", "D8", "SO2")]
     [1, 5, 10, 1, 3]

@@ -1,4 +1,4 @@
-"""What makes a run fast on its machine, apart from backends: bfloat16, channels_last, CUDA graphs."""
+"""Settings that make a run fast on its machine, apart from backends: bfloat16, channels_last, CUDA graphs."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from steerable.training.requests.config import RunConfig
 __all__ = ["Machine", "autocast", "this_machine", "threads_of_torch", "with_speed"]
 
 TENSOR_CORES = (8, 0)  # the first capability whose tensor cores multiply bfloat16
-RECORDED_FROM = 300  # steps; recording takes as long as some two hundred of them gain
+RECORDED_FROM = 300  # steps; recording takes as long as about two hundred of them save
 
 
 @dataclass(frozen=True)
 class Machine:
-    """Where a run is carried out.
+    """The machine that a run uses.
 
     Args:
         device: ``"cpu"``, ``"cuda"`` or ``"mps"``, as torch calls it.
-        capability: of an NVIDIA GPU.
-        threads: of torch on the CPU.
+        capability: that of an NVIDIA GPU.
+        threads: how many threads torch has on the CPU.
     """
 
     device: str
@@ -32,12 +32,12 @@ class Machine:
 
     @property
     def accelerator(self) -> str:
-        """As a plan names it."""
+        """The device as a plan names it."""
         return "gpu" if self.device == "cuda" else self.device
 
 
 def this_machine(config: RunConfig) -> Machine:
-    """What the run will find here."""
+    """The machine that a run would have here."""
     threads = torch.get_num_threads()
     if config.accelerator != "cpu" and torch.cuda.is_available():
         return Machine("cuda", torch.cuda.get_device_capability(), threads)
@@ -47,15 +47,15 @@ def this_machine(config: RunConfig) -> Machine:
 
 
 def with_speed(config: RunConfig, machine: Machine, steps: int) -> RunConfig:
-    """The config with precision, recording and a GPU's memory format settled; what the user says about them stays.
+    """The config with precision, recording and a GPU's memory format decided; what the user says about them stays.
 
     On a CPU the memory format is measured when the network is known, by
     :func:`~steerable.training.choosing.timing.with_memory_format`.
 
     Args:
         config: the request.
-        machine: where it will be carried out.
-        steps: how many steps the run has, roughly: recording takes seconds, which a short run does not win back.
+        machine: the machine that it will use.
+        steps: roughly how many steps the run has: recording takes seconds, which a short run does not regain.
     """
     modern = machine.capability is not None and machine.capability >= TENSOR_CORES
     precision = config.precision
@@ -76,7 +76,7 @@ def with_speed(config: RunConfig, machine: Machine, steps: int) -> RunConfig:
 
 @contextmanager
 def threads_of_torch(count: int) -> Iterator[None]:
-    """Torch computes with this many threads meanwhile; their number decides in which order gradients are summed."""
+    """A context in which torch has this many threads; their number decides in which order gradients are summed."""
     before = torch.get_num_threads()
     torch.set_num_threads(count)
     try:

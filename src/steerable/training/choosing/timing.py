@@ -1,4 +1,4 @@
-"""How long a run takes, from the steps of a throw-away copy, timed as the run will take them."""
+"""Estimates of how long a run takes, from timed steps of a throw-away copy that runs as the real one will."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ SPARE = 0.93  # the share of the time that is planned; checkpoints and reports t
 
 
 class Fit(NamedTuple):
-    """What fits into a time.
+    """The numbers that fit into a time.
 
     Args:
         epochs: how many, when the test is paid for.
@@ -58,12 +58,12 @@ class Fit(NamedTuple):
     test: float
 
     def minutes_for(self, epochs: float) -> float:
-        """The minutes that so many epochs and the test need."""
+        """The minutes that a number of epochs and the test need."""
         return (epochs * self.epoch + self.test) / SPARE / 60
 
 
 def epochs_within(end: float, config: RunConfig, data: TrainingData, *, settle: bool) -> Fit:
-    """What fits until ``end``, by ``time.perf_counter``; where ``settle``, with measured backends."""
+    """The epochs that fit until ``end``, by ``time.perf_counter``; with ``settle``, with measured backends."""
     device = torch.device(this_machine(config).device)
     module = make_classifier(config, data).to(device)
     batches = training_batches(config, data, device)
@@ -92,7 +92,7 @@ def epochs_within(end: float, config: RunConfig, data: TrainingData, *, settle: 
 
 
 def images_to_test(settings: RunConfig, data: TrainingData) -> float:
-    """How many images a run evaluates after its last epoch; one that is looked at nine times counts as nine."""
+    """How many images a run evaluates after its last epoch; an image that is looked at nine times counts as nine."""
     if settings.evaluate == "test":
         axes = len(data.test.image_size)
         tried = POSED if isinstance(data.test, MaskedImages) else POSE_SAMPLE if axes == 2 else VOLUME_POSE_SAMPLE
@@ -105,7 +105,7 @@ def images_to_test(settings: RunConfig, data: TrainingData) -> float:
 
 
 def with_memory_format(config: RunConfig, data: TrainingData) -> RunConfig:
-    """The config with the memory format in which its network trains faster here, unless it has one.
+    """The config with the memory format in which its network trains faster here, unless it has one already.
 
     It is measured as backends are; where these are given, the network stays as it is.
     """
@@ -122,7 +122,7 @@ def with_memory_format(config: RunConfig, data: TrainingData) -> RunConfig:
 
 
 def settle_backends(module: Classifier, images: Tensor) -> dict[str, str]:
-    """Measure how each convolution is best carried out in training on such images, and return the choice as text."""
+    """Measure the best way to compute each convolution in training on such images, and return the choice as text."""
     settings = module.settings
     with autocast(images.device, settings.precision):
         snn.choose_backends(module.model, module.prepare(images), cuda_graphs=bool(settings.cuda_graphs))
@@ -130,7 +130,7 @@ def settle_backends(module: Classifier, images: Tensor) -> dict[str, str]:
 
 
 def steps_per_epoch(config: RunConfig, data: TrainingData) -> int:
-    """The steps of an epoch; the last one may be of fewer images."""
+    """The steps of an epoch; the last one may have fewer images."""
     return math.ceil(data.train.samples_per_epoch / config.recipe.batch_size)
 
 

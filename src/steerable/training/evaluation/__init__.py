@@ -1,1 +1,1 @@
-"""What networks are worth: figures in every pose, how sure they are, and pictures of mistakes."""
+"""The evaluation of networks: figures in every pose, their uncertainty, and pictures of mistakes."""

@@ -1,4 +1,4 @@
-"""How well numbered objects are found: mean average precision over overlaps from 0.5 to 0.95."""
+"""Mean average precision over overlaps from 0.5 to 0.95: how well numbered objects are found."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def average_precisions(predicted: npt.NDArray[Any], true: npt.NDArray[Any]) -> n
 
     Args:
         predicted: the number of the object of each pixel, (height, width), 0 for the background.
-        true: likewise.
+        true: the same for the truth.
 
     >>> average_precisions(np.array([[1, 1, 1, 0], [0, 0, 2, 2]]), np.array([[4, 4, 4, 4], [0, 0, 0, 0]]))[[0, 4, 5]]
     array([0.5, 0.5, 0. ])
@@ -38,6 +38,6 @@ def average_precisions(predicted: npt.NDArray[Any], true: npt.NDArray[Any]) -> n
 
 
 def _compact(labels: npt.NDArray[Any]) -> tuple[int, npt.NDArray[np.int64]]:
-    """(how many objects, their numbers from 1 on for all pixels in one line)."""
+    """(the number of objects, their numbers from 1 on for all pixels in one row)."""
     known = np.unique(np.append(labels, 0))
     return len(known) - 1, np.searchsorted(known, labels.ravel())

@@ -1,4 +1,4 @@
-"""What a confusion matrix tells: balanced accuracy, F1, and whether anything was learnt at all."""
+"""Figures from a confusion matrix: balanced accuracy, F1, and whether anything was learnt at all."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ __all__ = ["balanced_accuracy", "class_figures", "counted_thing", "macro_f1", "n
 
 
 def balanced_accuracy(confusion: Sequence[Sequence[int]]) -> float:
-    """The mean over the classes that have images of the share that was recognised, n_cc / Σ_j n_cj.
+    """The share of a class that was recognised, n_cc / Σ_j n_cj, averaged over the classes that have images.
 
     Args:
-        confusion: (classes, classes), row c the images of class c by what they were taken for.
+        confusion: (classes, classes), row c counts the images of class c by the class that was predicted.
 
     >>> balanced_accuracy([[90, 10], [5, 5]])
     0.7
@@ -29,7 +29,7 @@ def balanced_accuracy(confusion: Sequence[Sequence[int]]) -> float:
 def macro_f1(confusion: Sequence[Sequence[int]]) -> float:
     """The mean over classes of F1 = 2 n_cc / (Σ_j n_cj + Σ_j n_jc), the harmonic mean of precision and recall.
 
-    Classes that have no images and were named for none are left out.
+    Classes that have no images and were never predicted are left out.
 
     >>> round(macro_f1([[90, 10], [5, 5]]), 4)
     0.6615
@@ -41,28 +41,28 @@ def macro_f1(confusion: Sequence[Sequence[int]]) -> float:
 
 
 def class_figures(confusion: Sequence[Sequence[int]]) -> dict[str, float]:
-    """Both, by the names that ``results.json`` has for them."""
+    """Both figures, by their names in ``results.json``."""
     return {"balanced_accuracy": balanced_accuracy(confusion), "macro_f1": macro_f1(confusion)}
 
 
 def counted_thing(results: Mapping[str, Any]) -> str:
-    """What a run's figures count, in a word."""
+    """The word for what a run's figures count."""
     if "test_dice" in results:
         return "pixel"
     return "volume" if len(results.get("image_size") or ()) == 3 else "image"
 
 
 def nothing_learnt(confusion: Sequence[Sequence[int]], classes: Sequence[str], thing: str = "image") -> str:
-    """A sentence where the answers are not clearly better than one answer for everything, else "".
+    """A sentence if the answers are not clearly better than one answer for everything, else "".
 
-    Of uneven classes the most frequent one alone is right nearly always. A network that finds the others, so that its
-    balanced accuracy is clearly above that of guessing, 1 / classes, has learnt something all the same. Pixels are
-    uneven nearly always, and of them a single answer alone is told.
+    If classes are uneven, the most frequent one is nearly always right. A network that finds the others, so that its
+    balanced accuracy is clearly above that of guessing, 1 / classes, has learnt something nevertheless. Pixels are
+    nearly always uneven, so for them the sentence only says when there is a single answer.
 
     >>> nothing_learnt([[90, 10], [5, 95]], ("cat", "dog"))
     ''
     >>> nothing_learnt([[80, 0], [3, 0]], ("cat", "dog")).partition(".")[0]
-    'Nothing was learnt that helps: every image is taken for `cat`'
+    'Nothing useful was learnt: the answer is `cat` for every image'
     """
     counts = np.array(confusion)
     total, named = int(counts.sum()), np.flatnonzero(counts.sum(0))
@@ -70,15 +70,15 @@ def nothing_learnt(confusion: Sequence[Sequence[int]], classes: Sequence[str], t
         return ""
     most = int(counts.sum(1).argmax())
     share = counts.sum(1)[most] / total
-    remedy = "More minutes or more images may help; or the classes look alike."
+    remedy = "More minutes or more images may help, unless the classes look alike."
     if len(named) == 1:
-        return f"Nothing was learnt that helps: every {thing} is taken for `{classes[named[0]]}`. {remedy}"
+        return f"Nothing useful was learnt: the answer is `{classes[named[0]]}` for every {thing}. {remedy}"
     present = [(float(row[label]), int(row.sum())) for label, row in enumerate(counts) if row.sum()]
     recalled = sum(wilson(right, images).low for right, images in present) / len(present)
     known = recalled > 1 / len(present) or wilson(float(np.diag(counts).sum()), total).low > share
     if known or thing == "pixel":
         return ""
     return (
-        f"The accuracy is not clearly better than naming `{classes[most]}` for every {thing}, which is right in "
+        f"The accuracy is not clearly better than answering `{classes[most]}` for every {thing}, which is right in "
         f"{share:.1%} of cases. {remedy}"
     )

@@ -1,4 +1,4 @@
-"""What sets two networks apart, in words: for the terminal and for reports."""
+"""The difference of two networks in words, for the terminal and for reports."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ FIGURES = {
         "agreement": "pixels alike in all poses",
     },
 }
-"""What is compared, by the task: fields of :class:`~steerable.training.evaluation.posed_values.PosedValues` in words.
+"""The figures that are compared, by task: fields of :class:`~steerable.training.evaluation.posed_values.PosedValues`.
 
-Average precision is known of numbered objects only, and comparisons of earlier versions do not have it.
+Only numbered objects have an average precision, and comparisons of earlier versions do not have it.
 """
 
 
 @dataclass(frozen=True)
 class ComparedFigure:
-    """One figure of both networks and their difference, in words, and how probable as large a one is by chance."""
+    """One figure of both networks and their difference, in words, with the probability of it by chance."""
 
     name: str
     steerable: str
@@ -63,8 +63,8 @@ def compared_figures(comparison: Mapping[str, Any]) -> Iterator[ComparedFigure]:
 def verdict(comparison: Mapping[str, Any]) -> str:
     """One sentence on the mean over poses: which network is better, by how much, and whether that may be chance.
 
-    Networks that number objects are judged by how well they find them, and where the steerable one may use which way up
-    images stand, both are judged by images that stand upright.
+    Networks that number objects are judged by how well they find them. If the steerable one may use which way up images
+    are, both are judged by upright images.
     """
     known = figures_of(comparison)
     key = comparison.get("judged_by") or ("posed_precision" if "posed_precision" in known else "all_poses")
@@ -79,24 +79,24 @@ def verdict(comparison: Mapping[str, Any]) -> str:
             f"steerable minus plain {ends})."
         )
     return (
-        f"The {first} network has {values} ({name}), but {comparison['images']:,} test images are too few to tell that "
-        f"from chance (p {_p(apart['p'])}; steerable minus plain {ends})."
+        f"The {first} network has {values} ({name}), but {comparison['images']:,} test images are too few "
+        f"to tell this from chance (p {_p(apart['p'])}; steerable minus plain {ends})."
     )
 
 
 def basis(comparison: Mapping[str, Any]) -> str:
-    """What the intervals of a comparison come from, in a sentence or two."""
+    """A sentence or two on what the intervals of a comparison come from."""
     images, posed, specimens = comparison["images"], comparison["posed"], comparison["specimens"]
     tried = "" if posed == images else f", {posed:,} of them in all poses"
     whose = f" of {specimens:,} specimens, which count as one observation each" if specimens else ""
     return (
         f"95 % intervals from {images:,} test images{whose}{tried}. They say how much the choice of test images "
-        "matters; another seed of the training is a further uncertainty."
+        "matters; training with another seed adds to the uncertainty."
     )
 
 
 def interval_in_words(found: Mapping[str, Any], *, signed: bool = False) -> str:
-    """A share with the ends of its interval in percent, or a difference of shares with those of its own.
+    """A share, or a difference of shares, with the ends of its interval in percent.
 
     >>> interval_in_words({"value": 0.96, "low": 0.94, "high": 0.975})
     '96.0 % (94.0 to 97.5)'

@@ -1,4 +1,4 @@
-"""How certain figures from a limited number of test images are: confidence intervals and tests of differences."""
+"""Confidence intervals and tests of differences, for figures from a limited number of test images."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ class Difference(Estimate):
 
     @property
     def beyond_chance(self) -> bool:
-        """Whether fewer than one in twenty such differences would come about by chance."""
+        """Whether fewer than one in twenty such differences would arise by chance."""
         return self.p < 0.05
 
 
 def wilson(successes: float, count: int) -> Estimate:
-    """Wilson's interval for a share; it has some width also where all or none of few were successes.
+    """Wilson's interval for a share; it has some width even if all or none of a few were successes.
 
     >>> found = wilson(36, 36)
     >>> found.value, round(found.low, 3), found.high
@@ -59,7 +59,7 @@ def wilson(successes: float, count: int) -> Estimate:
 
 
 def estimate(values: npt.ArrayLike, specimens: Sequence[str] = ()) -> Estimate:
-    """The mean of one figure per image, and its interval: Wilson's where each is 0 or 1, else by the bootstrap.
+    """The mean of one figure per image, and its interval: Wilson's if each is 0 or 1, else by the bootstrap.
 
     Args:
         values: (n,), each between 0 and 1.
@@ -99,7 +99,7 @@ def difference(ours: npt.ArrayLike, theirs: npt.ArrayLike, specimens: Sequence[s
 
 
 def _by_specimen(values: Values, specimens: Sequence[str]) -> tuple[Values, Values]:
-    """(sums, counts) of the values of each specimen, or of each image where there are none."""
+    """(sums, counts) of the values of each specimen, or of each image if there are no specimens."""
     if not specimens:
         return values, np.ones_like(values)
     _, numbers = np.unique(np.asarray(specimens), return_inverse=True)
@@ -119,7 +119,7 @@ def _bootstrap(sums: Values, counts: Values) -> tuple[float, float]:
 
 
 def _mcnemar(ours: int, theirs: int) -> float:
-    """How probable so uneven a division of ``ours + theirs`` fair coins is, in either direction."""
+    """The probability that ``ours + theirs`` fair coins divide at least this unevenly, in either direction."""
     coins, fewer = ours + theirs, min(ours, theirs)
     ways = total = 1  # as whole numbers: a float has no room for 2^n of many images
     for heads in range(1, fewer + 1):
@@ -129,7 +129,7 @@ def _mcnemar(ours: int, theirs: int) -> float:
 
 
 def _sign_flips(sums: Values) -> float:
-    """How often sums with signs at random come to as large a total, the given one included."""
+    """How often sums with random signs reach as large a total, the given one included."""
     apart = sums[sums != 0]
     observed = abs(apart.sum()) - 1e-9  # rounding does not decide
     generator = np.random.default_rng(SEED)

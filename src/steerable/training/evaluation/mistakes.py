@@ -1,4 +1,4 @@
-"""The mistakes worth looking at: test images that were most surely taken for something else, as small pictures."""
+"""The mistakes worth looking at: test images with the surest wrong answers, as small pictures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How well predicted and true regions overlap: Dice and IoU of each class, from a table of pixels."""
+"""The overlap of predicted and true regions: Dice and IoU of each class, from a table of pixels."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ __all__ = ["confusion_of", "dice_of", "iou_of", "soft_dice_loss"]
 
 
 def confusion_of(predicted: Tensor, true: Tensor, classes: int) -> Tensor:
-    """int64 (classes, classes): how many pixels of class i were taken for class j."""
+    """int64 (classes, classes): how many pixels of class i were predicted as class j."""
     pairs = true.flatten() * classes + predicted.flatten()
     return torch.bincount(pairs, minlength=classes**2).view(classes, classes)
 
 
 def dice_of(confusion: Tensor) -> Tensor:
-    """2 |A ∩ B| / (|A| + |B|) of each class, float64 (classes,); not a number where a class is in neither.
+    """2 |A ∩ B| / (|A| + |B|) of each class, float64 (classes,); not a number for a class that is in neither.
 
     >>> dice_of(torch.tensor([[3, 1], [0, 2]]))
     tensor([0.8571, 0.8000], dtype=torch.float64)
@@ -26,7 +26,7 @@ def dice_of(confusion: Tensor) -> Tensor:
 
 
 def iou_of(confusion: Tensor) -> Tensor:
-    """|A ∩ B| / |A ∪ B| of each class, float64 (classes,); not a number where a class is in neither."""
+    """|A ∩ B| / |A ∪ B| of each class, float64 (classes,); not a number for a class that is in neither."""
     both, sides = _counts(confusion)
     return both / (sides - both)
 
@@ -35,7 +35,7 @@ def soft_dice_loss(scores: Tensor, labels: Tensor) -> Tensor:
     """1 - the mean over classes of 2 Σ p t / (Σ p + Σ t), with probabilities p and the truth t over all pixels.
 
     Unlike cross-entropy it does not matter how many pixels a class has. A class that occurs in no mask of the batch
-    does not count: its best value would be reached only where nothing at all is predicted.
+    does not count: its best value would be reached only if nothing at all is predicted.
 
     Args:
         scores: (batch, classes, height, width).

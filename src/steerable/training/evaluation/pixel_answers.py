@@ -1,4 +1,4 @@
-"""What a network says of each pixel, and how it is read: the scores of classes, or the fields of numbered objects."""
+"""The meaning of a network's outputs at each pixel: the scores of classes, or the fields of numbered objects."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from steerable.types.field_types import FieldType
 __all__ = ["ClassScores", "ObjectFields", "PixelAnswer", "answer_for"]
 
 Band = tuple[int, Tensor]
-"""The first row, and what a network says of the rows from there on, (outputs, rows, width)."""
+"""The first row, and a network's outputs for the rows from there on, (outputs, rows, width)."""
 
 
 @dataclass(frozen=True)
@@ -40,11 +40,11 @@ class PixelAnswer(ABC):
 
     @abstractmethod
     def out_type(self, group: Group | str) -> FieldType:
-        """The type of the outputs; a plain network has as many channels."""
+        """The type of the outputs; a plain network has the same number of channels."""
 
     @abstractmethod
     def loss(self, fields: Tensor, masks: Tensor, smoothing: float = 0.0) -> Tensor:
-        """What training makes small.
+        """The loss that training minimises.
 
         Args:
             fields: what the network says, (batch, outputs, height, width).
@@ -54,7 +54,7 @@ class PixelAnswer(ABC):
 
     @abstractmethod
     def class_map(self, fields: Tensor) -> Tensor:
-        """The class of each pixel that outputs (outputs, height, width) stand for, int64 (height, width)."""
+        """The class of each pixel, int64 (height, width), from outputs (outputs, height, width)."""
 
     @abstractmethod
     def label_image(self, bands: Iterable[Band], size: tuple[int, int]) -> npt.NDArray[Any]:
@@ -67,7 +67,7 @@ class PixelAnswer(ABC):
 
 @dataclass(frozen=True)
 class ClassScores(PixelAnswer):
-    """One score for each class. The loss is cross-entropy plus Dice, which sees small classes as well as large ones."""
+    """One score for each class. The loss is cross-entropy plus Dice, so that small classes count as well."""
 
     kind: ClassVar[MaskKind] = "classes"
 
@@ -127,5 +127,5 @@ class ObjectFields(PixelAnswer):
 
 
 def answer_for(kind: MaskKind, classes: int) -> PixelAnswer:
-    """What a network says that learns from masks of this kind."""
+    """The answer of a network that learns from masks of this kind."""
     return ObjectFields() if kind == "instances" else ClassScores(classes)

@@ -1,4 +1,4 @@
-"""What a network makes of each single test image in every pose: the figures that two networks are compared by."""
+"""The results of a network on each single test image in every pose: the figures by which two networks are compared."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ class PosedValues:
     """Figures of single images, from 0 to 1.
 
     Args:
-        upright: (n,), of all images as they are: 1 where an image is recognised; the mean Dice over the classes that
+        upright: (n,), of all images as they are: 1 if an image is recognised; the mean Dice over the classes that
             occur where it is segmented.
         all_poses: (m,), the mean of the same over all poses, of the images that are tried in them.
-        agreement: (m,), 1 where an image is taken for the same in all poses; where it is segmented, the share of its
+        agreement: (m,), 1 if an image gets the same class in all poses; if it is segmented, the share of its
             pixels that are.
         tried: (m,), the numbers of these images.
         upright_precision: (n,), of images whose objects are numbered, the mean average precision; else None.
-        posed_precision: (m,), likewise the mean of the same over all poses.
+        posed_precision: (m,), the mean of the same over all poses.
     """
 
     upright: Values
@@ -63,7 +63,7 @@ def posed_values(
         data: the test images.
         device: where a classifier is.
         progress: called with (images tested, all images).
-        answer: what is said of each pixel of images with masks; by default the scores of the classes.
+        answer: the meaning of outputs at each pixel of images with masks; by default the scores of the classes.
     """
     if isinstance(data, MaskedImages):
         return _of_pixels(network, answer or ClassScores(len(data.classes)), data, progress)
@@ -90,7 +90,7 @@ def upright_values(
     device: torch.device | str = "cpu",
     answer: PixelAnswer | None = None,
 ) -> Values:
-    """(n,), the same of the images as they are alone."""
+    """The same figures of the upright images only, (n,)."""
     if isinstance(data, MaskedImages):
         said = answer or ClassScores(len(data.classes))
         return np.array([_dice(said.class_map(network(image)), data, k) for k, image in enumerate(data.images)])

@@ -1,4 +1,4 @@
-"""What a pose does to a classifier: accuracy on, and change of the scores under, each element of a group."""
+"""The effect of a pose on a classifier: accuracy on, and change of the scores under, each element of a group."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ __all__ = [
 
 
 POSE_SAMPLE = 1000
-"""Of larger test sets so many images are tried in all poses, chosen at random; upright ones are all tested."""
+"""Of larger test sets, this many random images are tested in all poses; upright images are all tested."""
 VOLUME_POSE_SAMPLE = 200
 """The same for volumes, which have 24 poses."""
 
@@ -43,7 +43,7 @@ class PoseReport:
     """Accuracy and drift by element of the group, and the confusion matrix of the upright images.
 
     ``drift[g]`` is the mean of ‖f(gx) - f(x)‖ / ‖f(x)‖ over the images x, f being the class scores: 0 for an invariant
-    network. ``confusion[i][j]`` counts images of class i that were taken for class j, of all images. ``images`` says
+    network. ``confusion[i][j]`` counts images of class i that were predicted as class j, of all images. ``images`` says
     how many of them were tried in all poses; 0 stands for all.
 
     ``group`` is the name of the network's own group, empty for a plain one, and ``own_poses`` are the elements that it
@@ -83,7 +83,7 @@ def upright_scores(
     device: torch.device | str = "cpu",
     batch_size: int | None = None,
 ) -> Tensor:
-    """(n, classes) in float32 on the CPU: what a classifier says of each image as it is."""
+    """The scores that a classifier gives each image as it is, (n, classes) in float32 on the CPU."""
     images = data.images.split(batch_size or data.comfortable_batch)
     return torch.cat([scores(part.to(device)).float().cpu() for part in images])
 
@@ -168,7 +168,7 @@ def posed_scores(
 
 
 def posed_images(data: LabelledImages) -> Tensor:
-    """The sorted numbers of the images that are tried in all poses: all, or a random choice that never changes."""
+    """The sorted numbers of the images that are tested in all poses: all, or a random choice that never changes."""
     count, most = len(data), POSE_SAMPLE if len(data.image_size) == 2 else VOLUME_POSE_SAMPLE
     if count <= most:
         return torch.arange(count)

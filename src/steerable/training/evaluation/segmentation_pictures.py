@@ -1,4 +1,4 @@
-"""Pictures of what a network makes of images: image, truth, prediction and error, in several poses."""
+"""Pictures of a segmentation: image, truth, prediction and error, in several poses."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def class_colours(classes: int) -> npt.NDArray[np.uint8]:
 
 
 def _pictures(image: Tensor, truth: Numbers, said: Numbers, badly_found: Numbers | None = None) -> dict[str, str]:
-    """The four pictures; of objects, pixels are wrong that are background in one and not in the other."""
+    """The four pictures; for objects, a pixel is wrong if it is background in one and not in the other."""
     wrong = said != truth if badly_found is None else (said > 0) != (truth > 0)
     colours = class_colours(int(max(truth.max(), said.max())) + 1)
     grey = (GREY * image[:3].float().mean(0).numpy()).astype(np.uint8)
@@ -127,7 +127,7 @@ def _renumbered(said: Numbers, truth: Numbers) -> Numbers:
 
 
 def _badly_found(said: Numbers, truth: Numbers) -> Numbers:
-    """Whether a pixel belongs to a true object that no predicted one overlaps with by more than half of both."""
+    """Whether a pixel belongs to a true object that no predicted one overlaps by more than half of both."""
     size, found = np.bincount(said.ravel()), np.zeros(truth.shape, bool)
     for which in range(1, int(truth.max()) + 1):
         here = truth == which

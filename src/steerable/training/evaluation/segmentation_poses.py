@@ -1,4 +1,4 @@
-"""What a pose does to a segmentation: overlap with the truth, and drift of the outputs, under each element of D4."""
+"""The effect of a pose on a segmentation: overlap with the truth, and drift of the outputs, for each element of D4."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ POSED = 64  # images that are turned; of more, every second, third … is
 
 @dataclass(frozen=True, kw_only=True)
 class SegmentationPoses(PoseReport):
-    """Accuracy of pixels, overlap and drift by element of the group, and how the pixels of upright images were taken.
+    """Accuracy of pixels, overlap and drift by element of the group, and the confusion matrix of upright pixels.
 
     The outputs for a turned image are turned back first: ``drift[g]`` is the mean of ‖g⁻¹f(gx) - f(x)‖ / ‖f(x)‖, which
     is 0 for an equivariant network. ``dice`` and ``iou`` are means over the classes that occur; ``class_dice`` and
@@ -95,7 +95,7 @@ def segmentation_poses(
 def posed_segmentations(
     whole: Callable[[Tensor], Tensor], answer: PixelAnswer, data: MaskedImages, *, progress: Progress | None = None
 ) -> Iterator[tuple[int, str | None, Tensor]]:
-    """(number of an image, element, what is said of it in that pose, turned back), image by image.
+    """(number of an image, element, the answer in that pose, turned back), image by image.
 
     Each image comes upright first, with None for the element, and some of them then under each element, ``e`` included.
     See :func:`segmentation_poses` for the arguments.
@@ -115,7 +115,7 @@ def posed_segmentations(
 
 
 def _every(count: int) -> int:
-    """Which images are turned: the first, and then every so many."""
+    """The images that are turned: the first, and then one in every few."""
     return -(-count // POSED)
 
 

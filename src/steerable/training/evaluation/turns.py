@@ -1,4 +1,4 @@
-"""What turning an image by any angle does to a classifier: accuracy and change of the scores, over a whole circle."""
+"""The effect of turning an image by any angle on a classifier: accuracy, and change of the scores, over a circle."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TURNS = range(0, 360, 15)
 """The angles that are tried, in degrees, counter-clockwise."""
 
 TURNED = 250
-"""At most so many images are turned by all of these angles."""
+"""At most this many images are turned by all of these angles."""
 
 
 class PoseTally:
@@ -32,12 +32,12 @@ class PoseTally:
         self.drift: defaultdict[str, float] = defaultdict(float)
 
     def add(self, pose: str, said: Tensor, before: Tensor, labels: Tensor) -> None:
-        """Scores in a pose, those of the same images before they were moved, and what the images show."""
+        """Add scores in a pose, those of the same images before they were moved, and the true classes."""
         self.correct[pose] += int((said.argmax(1) == labels).sum())
         self.drift[pose] += float(((said - before).norm(dim=1) / before.norm(dim=1).clamp_min(1e-12)).sum())
 
     def means(self, count: int) -> tuple[dict[str, float], dict[str, float]]:
-        """(accuracy, drift) of so many images."""
+        """(accuracy, drift) of this many images."""
         return {g: n / count for g, n in self.correct.items()}, {g: d / count for g, d in self.drift.items()}
 
 
@@ -102,7 +102,7 @@ def _inside(images: Tensor) -> Tensor:
 
 
 def _outside(images: Tensor) -> Tensor:
-    """(n, channels, 1, 1): the mean of what lies outside the disc; that of all pixels where nothing does."""
+    """(n, channels, 1, 1): the mean of the pixels outside the disc, or of all pixels if none are outside."""
     outside = ~_inside(images)
     values = images[..., outside] if outside.any() else images.flatten(2)
     return values.mean(dim=-1)[..., None, None]

@@ -1,1 +1,1 @@
-"""One training step and what surrounds it: data and network put together, optimiser, checkpoints, early stopping."""
+"""One training step and its surroundings: data and network put together, optimiser, checkpoints, early stopping."""

@@ -1,7 +1,7 @@
-"""Checkpoints of a run: the last two, each whole or not there, each with a checksum, and read without running code.
+"""Checkpoints of a run: the last two, each complete or absent, with a checksum, and read without running code.
 
-A checkpoint is an ordinary file of ``torch.save``, a zip archive whose comment holds the SHA-256 of all that comes
-before it. Archive and checksum are thus one file, and come into place together.
+A checkpoint is an ordinary file of ``torch.save``, a zip archive whose comment holds the SHA-256 of everything
+before it. So archive and checksum are one file, and appear together.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _SEAL = len(_MARK) + 64
 
 
 class DamagedCheckpoint(ValueError):
-    """A checkpoint that cannot be read; the message says why, and not which."""
+    """A checkpoint that cannot be read; the message says why, but not which."""
 
 
 class HostileCheckpoint(ValueError):
@@ -53,7 +53,7 @@ class HostileCheckpoint(ValueError):
 
 
 class AtomicCheckpoints(TorchCheckpointIO):
-    """Lightning's checkpoint files, written so that a kill at any moment leaves a whole one; the one before is kept."""
+    """Lightning's checkpoints, of which a kill at any moment leaves a complete one; the previous one is kept."""
 
     def save_checkpoint(self, checkpoint: dict[str, Any], path: str | Path, storage_options: Any = None) -> None:
         path = Path(path)
@@ -63,19 +63,19 @@ class AtomicCheckpoints(TorchCheckpointIO):
         write_bytes(path, _sealed(content), keep=path.with_name(PREVIOUS))
 
     def load_checkpoint(self, path: str | Path, map_location: Any = None, weights_only: bool | None = None) -> Any:
-        """Tensors, numbers and text, whatever ``weights_only`` says."""
+        """Read tensors, numbers and text only, whatever ``weights_only`` says."""
         return read_checkpoint(Path(path))
 
 
 def has_checkpoint(folder: Path) -> bool:
-    """Whether there is anything to resume from."""
+    """Whether there is a checkpoint to resume from."""
     return any((folder / name).exists() for name in (LAST, PREVIOUS))
 
 
 def latest_checkpoint(
     folder: Path, network: Mapping[str, Tensor] | None = None
 ) -> tuple[Path | None, list[tuple[Path, str]]]:
-    """The checkpoint to resume from, if the run has one, and those that had to be passed over, with the reasons.
+    """The checkpoint to resume from, if the run has one, and those that had to be skipped, with the reasons.
 
     Args:
         folder: where the checkpoints are.
@@ -101,12 +101,12 @@ def latest_checkpoint(
             return path, damaged
     if damaged:
         reasons = "; ".join(f"`{path}` {reason}" for path, reason in damaged)
-        raise ValueError(f"the run cannot go on from its checkpoints: {reasons}. {ways_on(folder)}")
+        raise ValueError(f"the run cannot continue from its checkpoints: {reasons}. {ways_on(folder)}")
     return None, []
 
 
 def read_checkpoint(path: Path) -> dict[str, Any]:
-    """What a checkpoint holds, once its checksum is right; tensors, numbers and text only, and no code is run.
+    """The contents of a checkpoint with the right checksum; tensors, numbers and text only, and no code is run.
 
     Checkpoints of earlier versions have no checksum; of these the archive's own, which cover all tensors, are compared.
     """
@@ -140,7 +140,7 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
 
 
 def set_aside(path: Path) -> Path:
-    """Give a damaged checkpoint a name under which it is in nobody's way; returns the name."""
+    """Give a damaged checkpoint a name under which it is in nobody's way, and return the name."""
     number = 1
     while (found := path.with_name(f"{path.name}.damaged" + (f"-{number}" if number > 1 else ""))).exists():
         number += 1
@@ -152,7 +152,7 @@ def _sealed(archive: io.BytesIO) -> memoryview:
     """The archive with a comment: the checksum of all bytes before the comment, its length included."""
     content = archive.getbuffer()
     if not _is_earlier(bytes(content[-22:])):
-        raise RuntimeError("torch.save has written something else than a zip archive without a comment.")
+        raise RuntimeError("torch.save has written something other than a zip archive without a comment.")
     content[-2:] = struct.pack("<H", _SEAL)
     seal = _seal(content)
     content.release()
@@ -166,7 +166,7 @@ def _seal(content: bytes | memoryview) -> bytes:
 
 
 def _is_earlier(content: bytes) -> bool:
-    """Whether it ends as an archive without a comment does. No damage makes that of an end with a checksum."""
+    """Whether it ends as an archive without a comment does. No damage turns an end with a checksum into that."""
     return content[-22:-18] == _END and content[-2:] == b"\0\0"
 
 
@@ -190,14 +190,14 @@ def _check_tensors(found: Any, network: Mapping[str, Tensor] | None) -> None:
         return
     if found.keys() != network.keys():
         odd = sorted(map(str, found.keys() ^ network.keys()))
-        raise DamagedCheckpoint(f"belongs to another network: {listing(odd, 3)} in one of the two only")
+        raise DamagedCheckpoint(f"belongs to another network: {listing(odd, 3)} in only one of the two")
     for name, value in network.items():
         if not isinstance(found[name], Tensor) or found[name].shape != value.shape:
             raise DamagedCheckpoint(f"belongs to another network: `{name}` has another shape there")
 
 
 def ways_on(folder: Path) -> str:
-    """What to do where none of a run's checkpoints can be used."""
+    """What a user can do if none of a run's checkpoints can be used."""
     return (
         f"Remove the folder `{folder}`, and the same command trains from the beginning; or begin another run with "
         "another `--out`."

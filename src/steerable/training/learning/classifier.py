@@ -64,38 +64,38 @@ class Classifier(pl.LightningModule):
         return self
 
     def make_figures(self, num_classes: int) -> nn.ModuleDict:
-        """What is counted in an evaluation, for ``"val"`` and ``"test"``."""
+        """The figures that are counted in an evaluation, for ``"val"`` and ``"test"``."""
         return nn.ModuleDict({stage: MulticlassAccuracy(num_classes, average="micro") for stage in ("val", "test")})
 
     @cached_property
     def network(self) -> Callable[[Tensor], Tensor]:
-        """The model as it is run in training; outside the module tree, so that a checkpoint's keys stay the model's."""
+        """The model as it runs in training, kept outside the module tree so that checkpoints have its own keys."""
         run = CompiledNetwork(self.model) if self.settings.compile else self.model
         return RecordedNetwork(self.model, run) if self.settings.cuda_graphs else run
 
     @property
     def chosen_by(self) -> str:
-        """The figure of validation that the best epoch has the highest of; "" where its loss is what counts."""
+        """The validation figure that is highest in the best epoch; "" if the loss decides."""
         return ""
 
     @property
     def best_model(self) -> nn.Module:
-        """The network to evaluate: the averaged one where there is one."""
+        """The network to evaluate: the averaged one if there is one."""
         return self.model if self.averaged is None else self.averaged
 
     def use_backends(self, recorded: Mapping[str, str]) -> None:
-        """Carry out the convolutions as a plan says; the module must be on its device, and not yet compiled."""
+        """Compute the convolutions as a plan says; the module must be on its device, and not yet compiled."""
         for network in (self.model, self.averaged):
             if network is not None:
                 snn.use_backends(network, recorded)
 
     def forward(self, images: Tensor) -> Tensor:
-        """Class scores of uint8 images, from the averaged weights where there are any."""
+        """Class scores of uint8 images, from the averaged weights if there are any."""
         scores: Tensor = self.best_model(self.prepare(images))
         return scores
 
     def prepare(self, images: Tensor) -> Tensor:
-        """Floats in the model's memory format."""
+        """The images as floats in the model's memory format."""
         floats: Tensor = self.normalisation(images)
         return laid_out(floats, self.memory_format)
 
@@ -115,7 +115,7 @@ class Classifier(pl.LightningModule):
         return loss
 
     def loss(self, scores: Tensor, labels: Tensor) -> Tensor:
-        """What the training makes small."""
+        """The loss that training minimises."""
         return F.cross_entropy(scores, labels, label_smoothing=self.recipe.label_smoothing)
 
     def on_train_start(self) -> None:

@@ -1,4 +1,4 @@
-"""A network run through ``torch.compile`` for batches of one size, which are all of an epoch but its last."""
+"""A network run through ``torch.compile`` for batches of one size: all batches of an epoch except the last."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["CompiledNetwork"]
 
 
 class CompiledNetwork:
-    """Runs a network like the network itself: compiled for the shape of the first batch, as it is for others.
+    """A network that is compiled for the shape of the first batch and runs as ordinary code for other shapes.
 
     A second shape would be compiled as well: a minute of waiting, for one batch of an epoch.
     """

@@ -1,4 +1,4 @@
-"""A run whose weights grow without bound is stopped: what follows would be a network of no use."""
+"""The end of a run whose weights grow without bound: anything further would give a useless network."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ __all__ = ["DivergenceError", "StopWhenDiverged"]
 
 
 class DivergenceError(ValueError):
-    """The training loss, or the network itself, is not a finite number any more."""
+    """The training loss, or the network itself, is no longer a finite number."""
 
 
 class StopWhenDiverged(Callback):
-    """Looks at the training loss and at the network to evaluate after each epoch, before anything is saved.
+    """Checks the training loss and the network to evaluate after each epoch, before anything is saved.
 
     Args:
         learning_rate: the recipe's highest, which the message names.

@@ -1,4 +1,4 @@
-"""Early stopping: the weights of the epoch that is best on validation images, and an end when none is better."""
+"""Early stopping: keep the weights of the epoch that is best on validation images, and end when none is better."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class KeepBest(Callback):
         self.weights: dict[str, Tensor] = {}
 
     def exhausted(self, module: pl.LightningModule) -> bool:
-        """Whether the best epoch lies too far back; a run that was lengthened meanwhile is the more patient."""
+        """Whether the best epoch is too long ago; a run that has been lengthened is more patient."""
         patience = float(self.patience)
         if isinstance(module, Classifier):
             before = [epochs for done, epochs in module.rescheduled if done < self.epochs_done]
@@ -58,7 +58,7 @@ class KeepBest(Callback):
             self.weights = {key: value.cpu().clone() for key, value in module.best_model.state_dict().items()}
 
     def _is_better(self, found: dict[str, float], chosen_by: str) -> bool:
-        """Whether an epoch with these figures is better than the best one before; one without a finite loss is not."""
+        """Whether an epoch with these figures beats the best one before; an epoch without a finite loss never does."""
         loss, figure = found["val_loss"], f"val_{chosen_by}"
         if not chosen_by or not self.metrics or found[figure] == self.metrics[figure]:
             return loss < self.loss
@@ -90,7 +90,7 @@ class KeepBest(Callback):
         """Put the best weights back into the network."""
         if not self.weights:
             warnings.warn(
-                "the validation loss was never finite, so no epoch was the best one and the last weights are kept. "
+                "the validation loss was never finite, so no epoch was the best one, and the last weights are kept. "
                 "Use a lower learning rate.",
                 stacklevel=2,
             )

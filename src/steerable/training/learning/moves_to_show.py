@@ -1,4 +1,4 @@
-"""Which turns and mirror images a network has to be shown in training: those that it does not know by itself."""
+"""The turns and mirror images that a network has to be shown in training: those that it does not know by itself."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TRIED = 2000  # rotations, in each step of the search for the one that is furthe
 class Moves(TypedDict):
     """The largest turn to either side in degrees, and whether to mirror, as ``Augmentation`` takes them.
 
-    ``upright`` says of volumes that they are turned about z alone.
+    ``upright`` means that volumes are turned about z only.
     """
 
     angle: float
@@ -31,7 +31,7 @@ class Moves(TypedDict):
 
 
 def moves_to_show(model: dict[str, Any]) -> Moves:
-    """The moves to augment by, so that a network learns an image in every pose that its user takes for the same.
+    """The moves to augment by, so that a network learns an image in every pose that means the same to its user.
 
     A network that is invariant under the n turns of a group gives a turned image the scores of the same image turned
     by 360°/n more. Every angle is thus at most 180°/n away from one that the network takes for no turn at all, and no
@@ -47,7 +47,7 @@ def moves_to_show(model: dict[str, Any]) -> Moves:
     """
     if not {"group", "groups"} & MODELS[model["name"]].options.keys():
         return {"angle": 180.0, "flip": True}
-    # What is said of each pixel turns with the image, whatever its type.
+    # The answer at each pixel turns with the image, whatever its type.
     dense = MODELS[model["name"]].task == "dense"
     group = group_on(model.get("group"), model.get("axes", 2)) if dense else invariance(model)
     if group is None:
@@ -65,7 +65,7 @@ def moves_to_show(model: dict[str, Any]) -> Moves:
 
 
 def covering_angle(rotations: FloatArray) -> float:
-    """How many degrees a rotation of space lies from the nearest one of a group (n, 3, 3), at most; whole degrees.
+    """How far a rotation of space lies at most from the nearest one of a group (n, 3, 3), in whole degrees.
 
     >>> from steerable import octahedral
     >>> covering_angle(octahedral().action)
@@ -84,7 +84,7 @@ def covering_angle(rotations: FloatArray) -> float:
 
 
 def invariance(model: dict[str, Any]) -> Group | None:
-    """The group that the scores of a model are invariant under, as its output type says; None where there is none.
+    """The group that the scores of a model are invariant under, by its output type; None if there is none.
 
     Args:
         model: its name and options.

@@ -34,7 +34,7 @@ def make_optimiser(model: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
 
 
 def set_learning_rate(optimiser: torch.optim.Optimizer, rate: float) -> None:
-    """The recipe's rate of this moment for every group, times the group's own factor."""
+    """Set the recipe's current rate for every group, times the group's own factor."""
     group: dict[str, Any]
     for group in optimiser.param_groups:
         group["lr"] = rate * group.get("rate_factor", 1.0)  # checkpoints of earlier versions have no factors

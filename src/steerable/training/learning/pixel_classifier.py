@@ -64,7 +64,7 @@ class PixelClassifier(Classifier):
     The model maps (batch, channels, height, width) to (batch, outputs, height, width);
     :class:`~steerable.training.evaluation.pixel_answers.PixelAnswer` says what the outputs and the loss are. Of whole
     images it logs loss, accuracy of pixels, and the means of Dice and IoU over the classes that occur; of numbered
-    objects the mean average precision besides. See :class:`~steerable.training.learning.classifier.Classifier` for
+    objects also the mean average precision. See :class:`~steerable.training.learning.classifier.Classifier` for
     further arguments.
 
     Args:
@@ -80,14 +80,14 @@ class PixelClassifier(Classifier):
 
     @property
     def chosen_by(self) -> str:
-        """What such networks are judged by; the loss goes on falling, or rises, while as many objects are found."""
+        """The figure that such networks are judged by; their loss may fall or rise for the same objects."""
         return "average_precision" if self.answer.kind == "instances" else "dice"
 
     def loss(self, scores: Tensor, labels: Tensor) -> Tensor:
         return self.answer.loss(scores, labels, self.recipe.label_smoothing)
 
     def whole(self, image: Tensor) -> Tensor:
-        """What it says of an image of any size, uint8 (channels, height, width) → float32 (outputs, height, width)."""
+        """The outputs for an image of any size, uint8 (channels, height, width) → float32 (outputs, height, width)."""
         return predict_in_tiles(self, image, Tiling.for_network(self.best_model))
 
     def _score(self, batch: Batch, stage: str) -> None:

@@ -1,4 +1,4 @@
-"""What a run starts from: its images in three parts, and its network with normalisation and schedule."""
+"""The beginning of a run: its images in three parts, and its network with normalisation and schedule."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ FEWEST_TO_CHOOSE_BY = 3  # validation images; fewer are not held out
 
 @dataclass(frozen=True)
 class TrainingData:
-    """What a run trains, validates and tests on; ``validation`` is None where nothing was held out.
+    """The images that a run trains, validates and tests on; ``validation`` is None if nothing was held out.
 
     ``for_statistics`` are the images that the normalisation is fitted on. ``skipped`` and ``notes`` say what was left
     out and what looked odd; ``pixels`` says how the numbers in files became bytes. ``mask_values`` are the numbers in
@@ -65,16 +65,16 @@ class TrainingData:
 
     @property
     def side(self) -> int:
-        """The larger one of the images' height and width, or the largest side of volumes."""
+        """The larger of the images' height and width, or the largest side of volumes."""
         return max(self.train.image_size)
 
     @property
     def colours(self) -> str:
-        """What the images are, in words."""
+        """The kind of the images, in words."""
         return (self.pixels or PixelFormat(channels=self.train.channels)).in_words()
 
     def at_size(self, side: int | None) -> TrainingData:
-        """The same data with images of this side, of which theirs is a multiple; None leaves them as they are."""
+        """The same data with images of this side, which divides theirs; None leaves them as they are."""
         if side in (None, self.side):
             return self
         parts = self.train, self.validation, self.test
@@ -138,7 +138,7 @@ def prepare_data(
 
 
 def _held_out(config: RunConfig, train: Images, known: Images | None) -> tuple[Images, Images | None, tuple[str, ...]]:
-    """The images to learn from, those to validate on, and what there is to say of that.
+    """The images to learn from, those to validate on, and a note on the latter.
 
     Args:
         config: the request.
@@ -151,13 +151,13 @@ def _held_out(config: RunConfig, train: Images, known: Images | None) -> tuple[I
     if share is None:
         are_few = isinstance(train, LabelledImages) and len(train) < FEW_LABELS * len(train.classes)
         if are_few and config.evaluate == "test":
-            few = f"classes have fewer than {FEW_LABELS} images on average, so that all of them are learnt from"
+            few = f"classes have fewer than {FEW_LABELS} images on average, so all of them are used for training"
             return train, None, (f"{few}; the last weights are kept. --validation holds some of them out.",)
         share = HELD_OUT
     if not share:
         return train, None, ()
     if config.patience and config.evaluate == "test" and _too_few_to_choose_by(share, train):
-        # Early stopping is a default for people's own images; by one or two of them nobody can say which epoch is best.
+        # Early stopping is a default for people's own images; one or two of them cannot tell which epoch is best.
         few = "1 training image is too few" if len(train) == 1 else f"{len(train)} training images are few"
         note = f"{few}: nothing is held out for validation, and the last weights are kept."
         warnings.warn(note, stacklevel=3)
@@ -185,7 +185,7 @@ def _loaded(
 
 
 def _pixels(images: Images) -> torch.Tensor:
-    """All pixels as one tensor (n, channels, height, width); images of different sizes become one long line."""
+    """All pixels as one tensor (n, channels, height, width); images of different sizes become one long row."""
     if isinstance(images, LabelledImages):
         return images.images
     return torch.cat([image.flatten(1) for image in images.images], dim=1)[None, :, None]
@@ -194,22 +194,22 @@ def _pixels(images: Images) -> torch.Tensor:
 def _quick_to_validate(
     validation: MaskedImages, train: MaskedImages, notes: tuple[str, ...]
 ) -> tuple[MaskedImages, tuple[str, ...]]:
-    """Validation images that take no more time than an epoch: of large ones only the middle is looked at."""
+    """Validation images that take no more time than an epoch: of large ones, only the middle is used."""
     middles = validation.middles(float(train.samples_per_epoch))
     if middles is validation:
         return validation, notes
     side = max(max(mask.shape) for mask in middles.masks)
-    note = f"validation looks at the middle of large images, up to {side}×{side} pixels; the test looks at all of them."
+    note = f"validation looks at the middle of large images, up to {side}×{side} pixels; the test uses whole images."
     return middles, (*notes, note)
 
 
 def _too_few_to_choose_by(validation: float, train: Images) -> bool:
-    """Whether a share of the training images is too small to say which epoch is the best, or nothing can be spared."""
+    """Whether a share of the training images is too small to choose the best epoch by, or cannot be spared."""
     return max(train.counts) == 1 or (validation < 1 and validation * len(train) < FEWEST_TO_CHOOSE_BY)
 
 
 def augmentation(settings: RunConfig, images: Images) -> Augmentation | None:
-    """What the run does to these training images, where its recipe does anything."""
+    """The run's augmentation of these training images, if its recipe has any."""
     recipe = settings.recipe
     if not recipe.augment:
         return None
@@ -256,7 +256,7 @@ def from_data(model: dict[str, Any], data: TrainingData) -> dict[str, Any]:
 
 
 def make_classifier(settings: RunConfig, data: TrainingData) -> Classifier:
-    """The network, its normalisation and its schedule, from the settled config and the seed alone."""
+    """The network, its normalisation and its schedule, from nothing but the decided config and the seed."""
     torch.manual_seed(settings.seed)
     model = build_model(**{**from_data(settings.model, data), **settings.model})
     for layer in model.modules():

@@ -1,4 +1,4 @@
-"""Lightning's trainer as runs use it: batches from the device, checkpoints now and then, and no advice."""
+"""Lightning's trainer as runs use it: batches from the device, a checkpoint now and then, and no advice."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = ["RunBatches", "has_begun", "make_trainer", "minutes_trained", "silenc
 
 
 class RunBatches(pl.LightningDataModule):
-    """Hands Lightning the images on whatever device and process it runs."""
+    """Hands Lightning the images, on whatever device and process it runs."""
 
     def __init__(self, data: TrainingData, settings: RunConfig) -> None:
         super().__init__()
@@ -36,7 +36,7 @@ class RunBatches(pl.LightningDataModule):
     @property
     def _process(self) -> pl.Trainer:
         if self.trainer is None:
-            raise RuntimeError("batches are made when a trainer asks for them")
+            raise RuntimeError("there are no batches before a trainer asks for them")
         return self.trainer
 
     def _to_evaluate(self, images: Images) -> DeviceBatches | WholeImages:
@@ -66,16 +66,16 @@ class RunBatches(pl.LightningDataModule):
 
 
 class _Epochs(Callback):
-    """Tells the batches which epoch it is; saves the run now and then, and after its last epoch; counts its time."""
+    """Tells the batches which epoch it is, saves the run now and then and after its last epoch, and counts its time."""
 
     def __init__(self, folder: Path, seconds: float) -> None:
         self.path, self.seconds = folder / "checkpoints" / LAST, seconds
         self.saved = self.started = time.monotonic()
-        self.earlier = 0.0  # seconds up to the checkpoint that the run goes on from
+        self.earlier = 0.0  # seconds up to the checkpoint that the run continues from
         self.begun = False
 
     def trained(self) -> float:
-        """Seconds of training, those before an interruption included."""
+        """Seconds of training, including those before an interruption."""
         return self.earlier + time.monotonic() - self.started
 
     def state_dict(self) -> dict[str, Any]:
@@ -85,7 +85,7 @@ class _Epochs(Callback):
         self.earlier = state["seconds"]
 
     def on_load_checkpoint(self, trainer: pl.Trainer, module: pl.LightningModule, checkpoint: dict[str, Any]) -> None:
-        """What is missing would start anew without a word: momentum, the best epoch so far, the time."""
+        """Refuse a checkpoint that lacks anything: momentum, best epoch or time would silently start anew."""
         kept = [callback.state_key for callback in trainer.callbacks if callback.state_dict()]  # type: ignore[attr-defined]
         if missing := [key for key in kept if key not in checkpoint["callbacks"]]:
             raise ValueError(f"it lacks the state of {listing(missing)}.")
@@ -112,7 +112,7 @@ class _Epochs(Callback):
 
 
 class _Bar(RichProgressBar):
-    """Without the logger's version, which is the same for every run."""
+    """The progress bar without the logger's version, which is the same for every run."""
 
     def get_metrics(
         self, trainer: pl.Trainer, module: pl.LightningModule
@@ -158,7 +158,7 @@ def make_trainer(settings: RunConfig, folder: Path, epochs: int, watching: Seque
 
 
 def minutes_trained(trainer: pl.Trainer) -> float:
-    """How long a run has been trained, all its parts together."""
+    """The minutes that a run has been trained for, all its parts together."""
     return next(c.trained() for c in trainer.callbacks if isinstance(c, _Epochs)) / 60  # type: ignore[attr-defined]
 
 
@@ -168,7 +168,7 @@ def has_begun(trainer: pl.Trainer) -> bool:
 
 
 def silence_lightning() -> None:
-    """Advice that does not apply: the data already lie on the device, and there is nothing to load in parallel."""
+    """Silence advice that does not apply: data are on the device already, and nothing can load in parallel."""
     patterns = (
         ".*does not have many workers.*",
         ".*exists and is not empty.*",

@@ -1,4 +1,4 @@
-"""Images with masks as they are evaluated: whole, in their own size, one after the other."""
+"""Images with masks as they are evaluated: whole, in their own size, one after another."""
 
 from __future__ import annotations
 

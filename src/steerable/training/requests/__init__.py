@@ -1,1 +1,1 @@
-"""What is requested of a run and the plan that it comes to: values with limits, read from and written to files."""
+"""The request of a run and the plan made from it: values with limits, read from and written to files."""

@@ -51,9 +51,9 @@ OWN_IMAGES: dict[str, Any] = {
     "minutes": 10.0,
     "parameters": 100_000,
 }
-"""Defaults for a folder or a table; besides, the classifier is invariant, and the image size is the images'."""
+"""Defaults for a folder or a table. Also, the classifier is invariant, and the image size is that of the images."""
 RATE_OF_VOLUMES = 0.015
-"""The learning rate of steerable networks of people's own volumes: their larger groups multiply it by more."""
+"""The learning rate of steerable networks for volumes: it is lower, because their larger groups multiply it by more."""
 PLAIN_RATES: dict[str, Any] = {
     "optimiser": "adamw",
     "learning_rate": 0.005,
@@ -63,10 +63,10 @@ PLAIN_RATES: dict[str, Any] = {
 }
 """What suits a plain network in place of the optimiser of ``images`` or ``masks``, which are for shared weights."""
 HELD_OUT = 0.1
-"""The share of people's own images that is held out for validation where nothing is said of it."""
+"""The share of people's own images that is held out for validation by default."""
 
 FEW_LABELS = 200
-"""Images a class, on average: where there are fewer, all are learnt from, since each of them counts."""
+"""Images per class, on average: with fewer than this, none are held out, because each of them counts."""
 
 RECIPES_OF_OWN_IMAGES = {"classify": OWN_IMAGES["recipe"], "segment": "masks"}
 """The recipe for a folder or a table, by task."""
@@ -84,12 +84,11 @@ FREE: dict[str, Any] = {"option": True, "panel": "Speed and hardware", "free": T
 @documented
 @dataclass(frozen=True)
 class RunConfig:
-    """The request of one training run. What it leaves open is settled in the run's plan.
+    """The request of one training run. What it leaves open is decided in the run's plan.
 
     ``model`` is the model's name and its arguments, ``{"name": "resnet", "depth": 14, …}``; channels and classes come
-    from the data, and everything from the network that the run starts from, where it starts from one. ``recipe`` says
-    how it is trained. Every other field is listed here; ``steerable train`` has an option for each field that is
-    marked as one.
+    from the data. If the run starts from a network, all of it comes from that network. ``recipe`` says how the model is
+    trained. Every other field is listed here; ``steerable train`` has an option for each field that is marked as one.
     """
 
     dataset: str = field(metadata={"setting": Setting(f"{SOURCES[0].upper()}{SOURCES[1:]}.", Text())})
@@ -98,32 +97,32 @@ class RunConfig:
     task: str = setting(
         "classify",
         OneOf(tuple(TRAINED)),
-        "What to learn: a class for each image (classify) or for each pixel (segment). By default segment for a "
-        "folder with `images` beside `labels` or `masks`.",
+        "What the network learns: a class for each image (classify) or for each pixel (segment). By default segment "
+        "for a folder with `images` beside `labels` or `masks`.",
         **OPTION,
     )
     orientation: str = setting(
         "model",
         OneOf(("model", "auto", "free", "upright", "fixed")),
         "What the pose of an image means: nothing (free); which way is up, with mirror images alike (upright); or all "
-        "of it (fixed). auto, the default for a folder or .csv, looks at the images for a few hundredths of the time. "
-        "model leaves it to the options of the network.",
+        "of it (fixed). auto, the default for a folder or .csv, finds out from the images, in a few per cent of the "
+        "time. model leaves it to the options of the network.",
         **OPTION,
     )
     start: str | None = setting(
         None,
         Text(optional=True),
         "Start from the weights of a trained network: a run folder, a folder with a saved model, or its name "
-        "`owner/name` on the Hugging Face hub. Layout and group are that network's.",
+        "`owner/name` on the Hugging Face hub. The new network has the same layout and group.",
         flags=("--from",),
         **OPTION,
     )
     freeze: str | None = setting(
         None,
         Text(optional=True),
-        "With --from, what stays as it is: all-but-head, a number of parts counted from the image on, or the names of "
-        "parts separated by commas. A residual network has stem, stage1, stage2, stage3; a U-Net level1, level2, … "
-        "on the way down, and …, up2, up1 on the way up.",
+        "With --from, the parts that are not trained: all-but-head, a number of parts counted from the image on, or "
+        "the names of parts separated by commas. A residual network has stem, stage1, stage2, stage3; a U-Net level1, "
+        "level2, … on the way down, and …, up2, up1 on the way up.",
         **OPTION,
     )
     tile: int | None = setting(
@@ -136,15 +135,15 @@ class RunConfig:
     masks: str = setting(
         "auto",
         OneOf(("auto", "classes", "instances")),
-        "For segmentation, what the numbers in masks are: classes, or one number for each object (instances), each of "
-        "which is then found. By default the masks are looked at.",
+        "For segmentation, what the numbers in masks are: classes, or one number for each object (instances), so that "
+        "each object is found. By default the masks themselves decide.",
         **IMAGES,
     )
     stretch: str = setting(
         "auto",
         OneOf(("auto", "yes", "no")),
         "For segmentation, whether each image is stretched to its own range of grey levels, so that dim and bright "
-        "ones look alike. By default where the ranges of the training images differ by more than a factor of two.",
+        "ones look alike. By default if the ranges of the training images differ by more than a factor of two.",
         **IMAGES,
     )
     # More parameters or pixels fit no machine.
@@ -159,7 +158,7 @@ class RunConfig:
     minutes: float | None = setting(
         None,
         Range(0, 10**6, above=True, optional=True),
-        f"The time that the run is fitted to. By default {OWN_IMAGES['minutes']:g} for a folder or .csv.",
+        f"Fit the run to this many minutes. By default {OWN_IMAGES['minutes']:g} for a folder or .csv.",
         flags=("--minutes", "--max-minutes"),
         **OPTION,
     )
@@ -174,37 +173,36 @@ class RunConfig:
         False,
         Flag(),
         "Whether the files hold volumes: arrays (depth, height, width), NIfTI scans, or TIFF stacks, whose pages are "
-        "slices. By default found out, except for TIFF.",
+        "slices. By default the files themselves decide, except for TIFF.",
         **IMAGES,
     )
     channels: str | None = setting(
         None,
         Text(optional=True),
-        "The numbers of the channels of the image files to use, counted from 0, such as 1 or 0,2. By default all but "
-        "transparency.",
+        "The channels of the image files to use, counted from 0, such as 1 or 0,2. By default all except transparency.",
         **IMAGES,
     )
     page: str | None = setting(
         None,
         Text(optional=True),
-        "The number of the page of the image files to use, counted from 0, or all, which makes the pages channels of "
-        "one image. By default the first page.",
+        "The page of the image files to use, counted from 0, or all, which makes the pages channels of one image. By "
+        "default the first page.",
         **IMAGES,
     )
     group_by: str | None = setting(
         None,
         Text(optional=True),
-        "What says which specimen, such as a patient, an image belongs to, so that no specimen is both trained and "
-        "tested on: a column of the .csv, or `folder` for the folders inside the class folders.",
+        "Where to find the specimen, such as a patient, that an image belongs to: a column of the .csv, or `folder` "
+        "for the folders inside the class folders. No specimen is then used for both training and testing.",
         flags=("--group-by",),
         **IMAGES,
     )
     validation: float | None = setting(
         0.0,
         Range(0, BOUNDLESS, optional=True),
-        "How many of the labelled images to hold out for validation, or which share of them. By "
+        "How many of the labelled images to hold out for validation, or which share of them (below 1). By "
         f"default {HELD_OUT} for a folder or .csv, and none if classes have fewer than {FEW_LABELS} images on "
-        "average. A data set that comes with validation images uses those instead.",
+        "average. If a data set comes with validation images, those are used instead.",
         **IMAGES,
     )
     patience: int = setting(
@@ -229,10 +227,13 @@ class RunConfig:
     )
     # Seeds are those of numpy.
     seed: int = setting(
-        0, Range(0, 2**32 - 1, whole=True), "The seed of subset, weights, order and augmentation.", **OPTION
+        0,
+        Range(0, 2**32 - 1, whole=True),
+        "The seed for choosing images, initial weights, order and augmentation.",
+        **OPTION,
     )
     data_dir: str | None = setting(
-        None, Text(optional=True), "Where the data set's files are, or are downloaded to.", free=True, **IMAGES
+        None, Text(optional=True), "The folder with the data set's files, or to download them to.", free=True, **IMAGES
     )
     fit: str = setting(
         "stretch",
@@ -249,43 +250,43 @@ class RunConfig:
     backend: str = setting(
         "auto",
         OneOf(("auto", "dense", "fourier")),
-        "How convolutions are carried out: dense, fourier, or auto, which measures once and writes its choice into "
-        "the run's plan.",
+        "How convolutions are computed: dense, fourier, or auto, which measures once which is faster and writes its "
+        "choice into the run's plan.",
         **PLANNED,
     )
     precision: str = setting(
         "auto",
         OneOf(("32-true", "bf16-mixed", "16-mixed", "auto")),
-        "The precision to compute in: 32-true, bf16-mixed, 16-mixed, or auto, which takes bf16-mixed on GPUs that are "
-        "made for it.",
+        "The precision of the computation: 32-true, bf16-mixed, 16-mixed, or auto, which chooses bf16-mixed on GPUs "
+        "that are made for it.",
         **PLANNED,
     )
     channels_last: bool | None = setting(
         None,
         Flag(optional=True),
-        "Keep the channels of a pixel side by side in memory. By default on with bf16-mixed; on a CPU it is measured, "
-        "like the backend.",
+        "Keep the channels of a pixel side by side in memory. By default on with bf16-mixed; on a CPU a measurement "
+        "decides, as for the backend.",
         **PLANNED,
     )
     cuda_graphs: bool | None = setting(
         None,
         Flag(optional=True),
-        "Record the network's passes, compiled or not, so that a GPU does not wait for Python. By default on for "
-        "runs that are long enough.",
+        "Record the network's passes, compiled or not, as CUDA graphs, so that a GPU does not wait for Python. By "
+        "default on for runs that are long enough.",
         **PLANNED,
     )
     compile: bool | None = setting(None, Flag(optional=True), "Use torch.compile. Off by default.", **PLANNED)
     eager: bool = setting(
         False,
         Flag(),
-        "Run the network as it is: neither compile nor record it.",
+        "Run the network as ordinary code: neither compile nor record it.",
         option=True,
         flags=("--eager",),
         panel="Speed and hardware",
     )
     accelerator: str = setting("auto", OneOf(("auto", "cpu", "gpu")), "Where to run: auto, cpu or gpu.", **FREE)
     devices: int = setting(
-        1, Range(1, 10**4, whole=True), "How many processes each machine runs; several train together by DDP.", **FREE
+        1, Range(1, 10**4, whole=True), "How many processes each machine runs; several train together with DDP.", **FREE
     )
     nodes: int = setting(1, Range(1, 10**5, whole=True), "How many machines share the run.", **FREE)
     progress: bool = setting(True, Flag(), "Show progress bars.", **FREE)
@@ -296,7 +297,7 @@ class RunConfig:
     def __post_init__(self) -> None:
         known = "" if self.start is not None else None  # the name of a network that is there already may be left out
         if not isinstance(self.model, dict) or not isinstance(self.model.get("name", known), str):
-            raise ValueError("a run's model names itself: {'name': 'resnet', ...}.")
+            raise ValueError("a run's model needs a name, as in {'name': 'resnet', ...}.")
         check_settings("", self)
         self._check_images()
         self._check_masks()
@@ -306,7 +307,7 @@ class RunConfig:
 
     @property
     def selection(self) -> Selection:
-        """Which pages and channels of the image files are used."""
+        """The pages and channels of the image files that are used."""
         return Selection.parse(self.page, self.channels, 3 if self.volumes else 2)
 
     def _check_images(self) -> None:
@@ -329,9 +330,11 @@ class RunConfig:
             )
 
     def _check_masks(self) -> None:
-        """What is said of tiles and masks, and what segmentation cannot do."""
+        """Refuse settings of masks in other tasks, and settings that segmentation cannot follow."""
         if self.volumes and self.task == "segment":
-            raise ValueError("runs segment images only; for volumes build models.unet(axes=3) and train it yourself.")
+            raise ValueError(
+                "runs can segment only images; for volumes build models.unet(axes=3) and train it yourself."
+            )
         if self.task != "segment":
             for name, value in {"tile": self.tile, "masks": self.masks, "stretch": self.stretch}.items():
                 if value not in (None, "auto"):
@@ -377,12 +380,12 @@ class RunConfig:
             )
         if self.freeze is not None and self.start is None:
             raise ValueError(
-                f"freeze={self.freeze!r} keeps parts of a trained network as they are, and this run starts from drawn "
+                f"freeze={self.freeze!r} keeps parts of a trained network as they are, and this run starts from random "
                 "weights. Give the network to start from (--from), or leave freeze out."
             )
 
     def _check_orientation(self) -> None:
-        """What the pose of an image means is a question about the head of a new network that classifies images."""
+        """Refuse an orientation unless it can choose the head of a new network that classifies images."""
         if self.orientation == "model":
             return
         entry = CLASSIFIERS.get(self.model.get("name", ""))
@@ -395,12 +398,10 @@ class RunConfig:
 
     def _check_machine(self) -> None:
         if self.cuda_graphs and self.devices * self.nodes > 1:
-            raise ValueError(f"cuda_graphs are for one device; got {self.devices} devices on {self.nodes} nodes.")
+            raise ValueError(f"cuda_graphs works on one device only; got {self.devices} devices on {self.nodes} nodes.")
         for name in ("compile", "cuda_graphs"):
             if self.eager and getattr(self, name):
-                raise ValueError(
-                    f"eager means that the network is run as it is, and {name} is on. Give one of the two."
-                )
+                raise ValueError(f"eager runs the network as ordinary code, and {name} is on. Give one of the two.")
         if self.recipe.batch_size < self.devices * self.nodes:
             raise ValueError(
                 f"the batch of {self.recipe.batch_size} images is shared by {self.devices * self.nodes} processes; "
@@ -418,7 +419,7 @@ class RunConfig:
         check_names("a run", RunConfig, values)
         for key in ("dataset", "model"):
             if key not in values:
-                raise ValueError(f"a run's config has no `{key}`, and every run has one.")
+                raise ValueError(f"a run's config has no `{key}`, which every run needs.")
         recipe = values.get("recipe", {})
         return RunConfig(**{**values, "recipe": recipe if isinstance(recipe, Recipe) else Recipe.from_dict(recipe)})
 
@@ -427,7 +428,7 @@ class RunConfig:
 
     @staticmethod
     def load(path: Path) -> RunConfig:
-        """What ``save`` wrote; ValueError with the file's name where it was damaged or edited."""
+        """The request that ``save`` wrote; a ValueError with the file's name if it was damaged or edited."""
         values = read_object(path)
         try:
             return RunConfig.from_dict(values)
@@ -440,7 +441,7 @@ class RunConfig:
         return [name for name in marked(RunConfig, "planned") if getattr(self, name) in (None, "auto")]
 
     def left_open_again(self) -> RunConfig:
-        """This run with what a plan has decided for its machine left open; ``backend`` is as the user said it."""
+        """This run without what a plan decides for its machine; ``backend`` stays as the user gave it."""
         planned = {*marked(RunConfig, "planned")} - {"backend"}
         defaults: dict[str, Any] = {
             item.name: item.default for item in dataclasses.fields(self) if item.name in planned
@@ -448,12 +449,12 @@ class RunConfig:
         return dataclasses.replace(self, **defaults)
 
     def elsewhere(self, other: RunConfig) -> RunConfig:
-        """This run, carried out where the other one would be."""
+        """This run, on the machine of the other one."""
         where: dict[str, Any] = {name: getattr(other, name) for name in marked(RunConfig, "free")}
         return dataclasses.replace(self, **where)
 
     def as_settled_in(self, settled: RunConfig) -> RunConfig:
-        """This request with what it leaves open as another config of the same run has it: speed, epochs, sizes."""
+        """This request with its open settings as another config of the same run has them: speed, epochs, sizes."""
         taken: dict[str, Any] = {name: getattr(settled, name) for name in self.left_open}
         if self.minutes is not None and self.minutes == settled.minutes:
             taken |= {"recipe": self.recipe.with_epochs(settled.recipe.epochs), "patience": settled.patience}

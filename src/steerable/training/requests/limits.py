@@ -1,4 +1,4 @@
-"""What a setting of a run may be: a number in a range, a flag, one of a few names, or text."""
+"""The values that a setting of a run may have: a number in a range, a flag, one of a few names, or text."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Range:
 
 @dataclass(frozen=True)
 class Flag:
-    """True or false, or None where it is ``optional``."""
+    """True or false, or None if it is ``optional``."""
 
     optional: bool = False
 
@@ -73,7 +73,7 @@ class OneOf:
 
 @dataclass(frozen=True)
 class Text:
-    """Any text, or None where it is ``optional``."""
+    """Any text, or None if it is ``optional``."""
 
     optional: bool = False
 

@@ -16,18 +16,18 @@ __all__ = ["Plan"]
 
 @dataclass(frozen=True)
 class Plan:
-    """A request with everything that it left open settled: the same plan on the same kind of machine is the same run.
+    """A request in which everything is decided: the same plan on the same kind of machine is the same run.
 
     Args:
-        settings: the request with its epochs, the network's width, its precision and what else makes it fast.
+        settings: the request with its epochs, the network's width, its precision and its other speed settings.
         data: the names of the classes, sizes, counts and digests of the images, and what was noticed about them.
-        backends: how each convolution is carried out, by its name, as ``snn.recorded_backends`` writes it.
+        backends: how each convolution is computed, by its name, as ``snn.recorded_backends`` writes it.
         accelerator: ``"cpu"``, ``"gpu"`` or ``"mps"``; what is fast on one is not on another.
         threads: how many threads torch uses on the CPU. Their number decides in which order gradients are summed.
-        rescheduled: when and to how many epochs the end of the run was moved, so that it ends on time; None where it is
-            not timed.
-        start: the SHA-256 of the weights that the run starts from; None where they are drawn.
-        looked: what was found about the orientation of the images, in a line; "" where nobody has looked.
+        rescheduled: changes of the number of epochs, and when they were made, so that the run ends on time; None if it
+            is not timed.
+        start: the SHA-256 of the weights that the run starts from; None if they are random.
+        looked: what was found about the orientation of the images, in a line; "" if the run did not look.
     """
 
     settings: RunConfig
@@ -50,7 +50,7 @@ class Plan:
 
     @staticmethod
     def load(path: str | Path, way_on: str = "Give the plan.json of a run, or no plan.") -> Plan:
-        """What ``save`` wrote; ValueError with the file's name where it is of another version, damaged or edited.
+        """The plan that ``save`` wrote; a ValueError with the file's name if it is damaged, edited or outdated.
 
         Args:
             path: the file.
@@ -95,5 +95,5 @@ class Plan:
         return request.as_settled_in(self.settings).differences(self.settings)
 
     def elsewhere(self, request: RunConfig) -> Plan:
-        """This plan, carried out where the request says."""
+        """This plan, on the machine that the request names."""
         return replace(self, settings=self.settings.elsewhere(request))

@@ -1,4 +1,4 @@
-"""How a planned run is carried out, in words: for the line that a run begins with, and for reports."""
+"""The speed settings of a planned run, in words: for the lines that a run begins with, and for reports."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def announce_speed(settings: Mapping[str, Any], backends: Iterable[str]) -> str:
 
     Args:
         settings: those of the plan.
-        backends: how each convolution is carried out, as ``snn.recorded_backends`` writes it.
+        backends: how each convolution is computed, as ``snn.recorded_backends`` writes it.
     """
     ways = list(backends)
     convolutions = f"{convolutions_in_words(ways)}; " if ways else ""
@@ -29,13 +29,13 @@ def announce_speed(settings: Mapping[str, Any], backends: Iterable[str]) -> str:
         "`--eager`": settings["cuda_graphs"] or settings["compile"],
     }
     switches = [option for option, is_on in off.items() if is_on]
-    off_by = f" Switched off by {', '.join(switches)}." if switches else ""
+    off_by = f" To switch off: {', '.join(switches)}." if switches else ""
     numbers = [precision_in_words(settings["precision"]), *switched_on(settings)]
     return f"Speed: {convolutions}{', '.join(numbers)}.{off_by}"
 
 
 def convolutions_in_words(backends: Iterable[str]) -> str:
-    """Which backends carry out how many convolutions; one is counted where any of its passes is not dense.
+    """How many convolutions each backend computes; a convolution counts if any of its passes is not dense.
 
     >>> convolutions_in_words(["fourier[numba]/dense/dense/dense", "dense/turned/dense/dense"])
     '1 of 2 convolutions by fourier, the rest dense'
@@ -62,11 +62,11 @@ def precision_in_words(precision: str) -> str:
 
 
 def switched_on(settings: Mapping[str, Any]) -> list[str]:
-    """What else makes a run fast."""
+    """The other settings that make a run fast, if they are on."""
     return [words for name, words in SWITCHES.items() if settings.get(name)]
 
 
 def _family(way: str) -> str:
-    """The backends of a convolution's passes other than dense ones; "" where there are none."""
+    """The backends of a convolution's passes that are not dense; "" if all are dense."""
     names = dict.fromkeys(part.partition("[")[0] for part in way.split("/"))
     return " and ".join(name for name in names if name not in DENSE)

@@ -1,6 +1,6 @@
 """Recipes: how a network is trained, as a small TOML file or a value.
 
-The recipes that come with the library are the files in ``recipe_files``; a further file there is a further recipe.
+The recipes that come with the library are the files in ``recipe_files``; to add a recipe, add a file there.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LARGEST_FILE, LONGEST_LINE = 100_000, 1_000
 OPTION: dict[str, Any] = {"option": True, "panel": "Network and recipe"}
 
 Rescheduled = Sequence[tuple[int, int]]
-"""When the end of a run was moved, in epochs that were done, and to how many in all; each later than the one before."""
+"""Changes of a run's length, in order: after how many epochs it was changed, and to how many epochs in all."""
 
 
 @documented
@@ -49,7 +49,7 @@ class Recipe:
     momentum: float = setting(
         0.9, Range(0, 1, below=True), "The momentum of SGD, or the share that Adam's mean gradient keeps."
     )
-    nesterov: bool = setting(False, Flag(), "Whether it is Nesterov's momentum.")
+    nesterov: bool = setting(False, Flag(), "Use Nesterov's momentum.")
     weight_decay: float = setting(0.0, Range(0, 10**6), "The weight decay, in place of the recipe's.", **OPTION)
     batch_size: int = setting(128, Range(1, 10**6, whole=True), "Images per step, over all devices.", **OPTION)
     epochs: int = setting(
@@ -58,7 +58,7 @@ class Recipe:
     schedule: str = setting(
         "steps",
         OneOf(("steps", "cosine")),
-        "Whether the learning rate falls in steps, or along a half cosine to zero after a linear warm-up.",
+        "How the learning rate falls: in steps, or along a half cosine to zero after a linear warm-up.",
     )
     milestones: Sequence[int] = (50, 100, 150)
     decay: float = setting(0.1, Range(0, 1, above=True), "What a milestone multiplies the learning rate by.")
@@ -67,12 +67,12 @@ class Recipe:
     ema_decay: float = setting(
         0.0,
         Range(0, 1, below=True),
-        "The share that an averaged copy of the weights keeps at each step; 0 for no such copy.",
+        "The share of itself that an averaged copy of the weights keeps at each step; 0 for no such copy.",
     )
     augment: bool = setting(
         False,
         Flag(),
-        "Augment by shifts, mirror images and whatever else the recipe has.",
+        "Augment by shifts, mirror images and whatever else the recipe contains.",
         **OPTION,
     )
     shift: float = setting(4, Range(0, 4096), "The largest shift in pixels; below 1 a share of the image's side.")
@@ -80,15 +80,15 @@ class Recipe:
         False,
         Flag(),
         "Augment by turns of any angle, except for those that the network knows by itself: by up to 45° to either side "
-        "if its scores are invariant under quarter turns. A network with invariant scores is shown no mirror images: "
-        "those that its group lacks are taken to mean something else.",
+        "if its scores are invariant under quarter turns. A network with invariant scores is not shown mirror images: "
+        "if its group lacks them, they are assumed to mean something else.",
         **OPTION,
     )
     mirror: bool = setting(
         True,
         Flag(),
-        "Whether augmentation shows mirror images to a network whose scores are not invariant. Switch it off for "
-        "things whose mirror image is something else, such as letters.",
+        "Augment by mirror images if the network's scores are not invariant. Switch it off for things whose mirror "
+        "image is something else, such as letters.",
         **OPTION,
     )
     quarter_turns: bool = setting(
@@ -107,7 +107,7 @@ class Recipe:
         "What augmentation lets in from outside the image: black (zero), or the mirrored image (reflect).",
     )
     normalisation: str = setting(
-        "channels", OneOf(("channels", "zca")), "Whether images are normalised by channel, or whitened (zca)."
+        "channels", OneOf(("channels", "zca")), "How images are normalised: channel by channel, or by whitening (zca)."
     )
     statistics_of_all: bool = setting(
         False, Flag(), "Take the statistics from all training images, also from those whose labels are not used."
@@ -115,7 +115,7 @@ class Recipe:
     rates_by_sharing: bool = setting(
         False,
         Flag(),
-        "Scale the learning rate of each filter bank by its weights per parameter, μ; decay by 1/μ.",
+        "Multiply the learning rate of each filter bank by its weights per parameter, μ, and its weight decay by 1/μ.",
         **OPTION,
     )
 
@@ -129,11 +129,11 @@ class Recipe:
             or any(milestone not in MILESTONE for milestone in self.milestones)
         ):
             raise ValueError(
-                f"a recipe's milestones is a list of whole numbers, from 0 on, {MOST_MILESTONES:,} of them at most; "
-                f"got {shown(self.milestones)}."
+                f"a recipe's milestones are a list of at most {MOST_MILESTONES:,} whole numbers from 0 on; got "
+                f"{shown(self.milestones)}."
             )
         if self.shift >= 1 and self.shift != int(self.shift):
-            raise ValueError(f"a recipe's shift is a whole number of pixels or a share below 1; got {self.shift}.")
+            raise ValueError(f"a recipe's shift must be a whole number of pixels or a share below 1; got {self.shift}.")
         if self.nesterov and (not self.momentum or self.optimiser != "sgd"):
             raise ValueError(
                 "a recipe's nesterov needs SGD with a momentum above 0; got a momentum of "
@@ -145,7 +145,7 @@ class Recipe:
 
         Args:
             epoch: how many epochs of the run are done.
-            rescheduled: pairs (done, epochs): after the epochs ``done`` it was decided to end after ``epochs``. The
+            rescheduled: pairs (done, epochs): after ``done`` epochs the run was changed to end after ``epochs``. The
                 rest of the schedule is spread evenly over the rest of the run.
         """
         begun, position, pace = 0, 0.0, 1.0
@@ -173,7 +173,7 @@ class Recipe:
         return replace(
             self,
             epochs=epochs,
-            # One that was not at the very beginning does not get there: the full rate comes first.
+            # A milestone that was not at the very beginning does not move there: the full rate comes first.
             milestones=tuple(max(1, round(m * factor)) if m else 0 for m in self.milestones),
             warmup_epochs=self.warmup_epochs * factor,
         )
@@ -184,7 +184,7 @@ class Recipe:
 
     @staticmethod
     def from_dict(values: dict[str, Any]) -> Recipe:
-        """From a config file; unknown keys are refused."""
+        """A recipe from a config file; unknown keys are refused."""
         if not isinstance(values, dict):
             raise ValueError(f"a recipe is a table of settings; got {type(values).__name__}.")
         check_names("a recipe", Recipe, values)
@@ -237,11 +237,11 @@ def _short_text(path: Path) -> str:
     Time and memory that a key takes grow with the square of the number of its parts.
     """
     if (size := path.stat().st_size) > LARGEST_FILE:
-        raise ValueError(f"it has {size:,} bytes, and a recipe has {LARGEST_FILE:,} at most.")
+        raise ValueError(f"it has {size:,} bytes, and a recipe has at most {LARGEST_FILE:,}.")
     text = path.read_text("utf-8")
     for number, line in enumerate(text.splitlines(), start=1):
         if len(line) > LONGEST_LINE:
             raise ValueError(
-                f"line {number} has {len(line):,} characters, and a recipe's have {LONGEST_LINE:,} at most."
+                f"line {number} has {len(line):,} characters, and a recipe's have at most {LONGEST_LINE:,}."
             )
     return text

@@ -1,4 +1,4 @@
-"""The JSON files of a run folder, read with care: what is damaged or was edited is named, with what was expected."""
+"""The JSON files of a run folder, read with care: messages name what is damaged or edited, and what was expected."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ MOST_THREADS = 4096
 
 @dataclass(frozen=True)
 class Kind:
-    """What a value in a file has to be: whether it is that, and that in words."""
+    """The kind of value that a file must have: a check, and words for it."""
 
     holds: Callable[[Any], bool]
     words: str
@@ -60,7 +60,7 @@ Fields = Mapping[str, Kind]
 
 
 def read_object(path: Path) -> dict[str, Any]:
-    """The object in a JSON file; ValueError where there is something else."""
+    """The object in a JSON file; a ValueError if there is anything else."""
     try:
         value = json.loads(path.read_bytes().decode("utf-8"))
     except RecursionError:
@@ -75,7 +75,7 @@ def read_object(path: Path) -> dict[str, Any]:
 
 
 def kind_of(value: object) -> str:
-    """What a value is, in words.
+    """The kind of a value, in words.
 
     >>> kind_of(None), kind_of(3), kind_of("x"), kind_of([])
     ('null', 'a number', 'text', 'a list')
@@ -107,7 +107,7 @@ def read_fields(path: Path, fields: Fields, required: Iterable[str] = ()) -> dic
 
 
 def data_of_run(folder: Path) -> dict[str, Any]:
-    """What a run's plan says about its images; ``resolved.json`` says it in a folder of the last revision."""
+    """The part of a run's plan about its images; in a folder of the last revision it is in ``resolved.json``."""
     if (folder / "plan.json").exists():
         found: dict[str, Any] = read_fields(folder / "plan.json", PLAN, ("data",))["data"]
         return found
@@ -115,7 +115,7 @@ def data_of_run(folder: Path) -> dict[str, Any]:
 
 
 def rescheduled_in(plan: Mapping[str, Any]) -> list[list[int]] | None:
-    """The pairs (epochs done, epochs in all) in a ``plan.json``; those of the last revision could only be shortened."""
+    """The pairs (epochs done, epochs in all) in a ``plan.json``; in the last revision, runs could only be shortened."""
     found: list[list[int]] | None = plan.get("rescheduled", plan.get("shortened"))
     return found
 
@@ -144,12 +144,12 @@ def _number(value: object) -> bool:
 
 
 def _list(kind: Kind, words: str, also: Callable[[list[Any]], bool] | None = None) -> Kind:
-    """A list of such values, with which another thing may have to be true ``also``."""
+    """A list of values of this kind; ``also`` is a further condition on it."""
     return Kind(lambda v: isinstance(v, list) and all(map(kind.holds, v)) and (also is None or also(v)), words)
 
 
 def _by_name(kind: Kind, words: str) -> Kind:
-    """An object all of whose values are such ones."""
+    """An object whose values are all of this kind."""
     return Kind(lambda v: isinstance(v, dict) and all(map(kind.holds, v.values())), words)
 
 
@@ -171,13 +171,13 @@ def _one_of(*names: str) -> Kind:
 
 
 def _is_rescheduled(pairs: list[list[int]]) -> bool:
-    """As ``Deadline`` writes them: later and later, each to another number of epochs than the one before."""
+    """Whether the pairs are as ``Deadline`` writes them: ever later, each to another number of epochs than before."""
     whole = all(len(pair) == 2 and 0 < pair[0] <= pair[1] for pair in pairs)
     return whole and all(a[0] < b[0] and a[1] != b[1] for a, b in itertools.pairwise(pairs))
 
 
 def _is_pixel_format(value: object) -> bool:
-    """What ``PixelFormat.to_dict`` gives."""
+    """Whether a value is as ``PixelFormat.to_dict`` gives it."""
     try:
         return isinstance(value, dict) and bool(PixelFormat.from_dict(value))
     except ValueError:
@@ -242,7 +242,7 @@ RESULTS_NEEDED = ("dataset", "model", "parameters", "epochs")
 """What every ``results.json`` has."""
 
 START_JSON, START_WEIGHTS = "start.json", "start.safetensors"
-"""The copy of the network that a run starts from, where it goes on from a trained one."""
+"""The copy of the network that a run starts from, if it starts from a trained one."""
 
 START: Fields = {"name": TEXT, "model": MODEL, "classes": NAMES}
 """``start.json``."""
@@ -345,7 +345,7 @@ ADVICE: Fields = {
     "recipe": _by_name(FLAG, "settings of the recipe"),
     "why": TEXT,
 }
-"""``advice.json``, as far as a run goes by it."""
+"""``advice.json``, as far as a run follows it."""
 
 SUB_RUN = "plain"
 """The folder inside a run folder with the run of the plain network that it is compared with."""

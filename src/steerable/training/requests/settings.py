@@ -1,4 +1,4 @@
-"""Settings: fields of a dataclass that know what they mean, what they may be, and what the command line calls them."""
+"""Settings: dataclass fields with their meaning, their allowed values, and their names on the command line."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ Settings = TypeVar("Settings", bound=type)
 
 @dataclass(frozen=True)
 class Setting:
-    """What is known of one field.
+    """The description of one field.
 
     Args:
         help: what it means, in a sentence or two.
-        limit: what its value may be.
+        limit: the values that it allows.
         option: whether ``steerable train`` has an option for it.
-        flags: the option's names, where these are not the field's name.
+        flags: the option's names, if they are not the field's name.
         panel: the heading under which ``--help`` shows the option; "" for the first one.
-        free: whether it may change when a run is resumed: it says where a run is carried out, not what is computed.
-        planned: whether the plan of a run decides it where the field keeps its default.
+        free: whether it may change when a run is resumed, because it says where a run is computed, not what.
+        planned: whether the plan of a run decides it if the field keeps its default.
     """
 
     help: str
@@ -50,19 +50,19 @@ def settings_of(owner: type) -> dict[str, Setting]:
 
 
 def marked(owner: type, mark: str) -> list[str]:
-    """The names of the settings of a dataclass that are so marked: ``"free"``, ``"option"`` or ``"planned"``."""
+    """The names of the settings of a dataclass that have a mark: ``"free"``, ``"option"`` or ``"planned"``."""
     return [name for name, known in settings_of(owner).items() if getattr(known, mark)]
 
 
 def check_settings(owner: str, values: object) -> None:
-    """ValueError for the first setting that is not what it may be; ``owner`` stands before its name."""
+    """Raise a ValueError for the first setting whose value is not allowed; ``owner`` precedes its name."""
     for name, known in settings_of(type(values)).items():
         if (value := getattr(values, name)) not in known.limit:
-            raise ValueError(f"{owner}{name} is {known.limit}; got {shown(value)}.")
+            raise ValueError(f"{owner}{name} must be {known.limit}; got {shown(value)}.")
 
 
 def check_names(owner: str, kind: type, given: Mapping[str, Any]) -> None:
-    """ValueError for the first given name that is not a field of the dataclass."""
+    """Raise a ValueError for the first given name that is not a field of the dataclass."""
     known = [item.name for item in dataclasses.fields(kind)]
     for name in given:
         if name not in known:

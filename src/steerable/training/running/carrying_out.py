@@ -1,4 +1,4 @@
-"""Carrying out a planned run: from the last checkpoint on to the last epoch, and the figures at its end."""
+"""The execution of a planned run: from the last checkpoint to the last epoch, and the figures at its end."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ __all__ = ["PreparedRun", "announcement", "carry_out", "prepared_run"]
 
 @dataclass(frozen=True)
 class PreparedRun:
-    """A run that can begin.
+    """A run that is ready to begin.
 
     Args:
         plan: what it follows.
@@ -43,9 +43,9 @@ class PreparedRun:
         data: its images.
         module: the network, on its device and with its backends.
         trainer: Lightning's.
-        keeper: what keeps the best weights; None where the last ones are the run's.
+        keeper: what keeps the best weights; None if the last ones are the run's.
         stopping: what listens to Ctrl-C.
-        origin: one line about the trained network that it starts from; "" where weights are drawn.
+        origin: one line about the trained network that it starts from; "" if weights are drawn.
     """
 
     plan: Plan
@@ -68,7 +68,7 @@ def prepared_run(
     deadline: Deadline | None = None,
     tell: Callable[[str], None] | None = None,
 ) -> PreparedRun:
-    """Build the network and the trainer of a run; ValueError where the plan cannot be followed on this machine."""
+    """Build the network and the trainer of a run; a ValueError if the plan cannot be followed on this machine."""
     settings = plan.settings
     module = make_classifier(settings, data)
     origin = "" if start is None else start.carry_into(module.model, data.train.classes, settings.freeze)
@@ -93,7 +93,7 @@ def prepared_run(
 
 
 def carry_out(run: PreparedRun, phase: Phase = unseen) -> dict[str, Any]:
-    """The training itself, and what is written when it ends; returns what ``results.json`` contains."""
+    """Train the network, write the results, and return what ``results.json`` contains."""
     settings, folder, data = run.plan.settings, run.folder, run.data
     module, trainer, keeper = run.module, run.trainer, run.keeper
     if trainer.is_global_zero:
@@ -113,7 +113,7 @@ def carry_out(run: PreparedRun, phase: Phase = unseen) -> dict[str, Any]:
         module.to(trainer.strategy.root_device).eval()
         upright = None
         if settings.evaluate == "test" and isinstance(data.test, LabelledImages) and trainer.world_size == 1:
-            with phase("testing"):  # once, for the loss and for all that is said of single images
+            with phase("testing"):  # once, for the loss and for everything about single images
                 upright = upright_scores(module, data.test, device=module.device)
             figures.update(upright_figures(upright, data.test.labels))
         else:
@@ -143,7 +143,7 @@ def announcement(run: PreparedRun) -> str:
         f"{data.name}: {counts} {things} {_what_they_show(data)}, {tiles}{shape}"
         f"{_reduction(data)}, {data.colours}. "
         f"{settings.model['name']} with {size:,} parameters{size_in_words(settings, sides[0])}, {length}{early}."
-        + (f" {things.capitalize()} are shown with {shown}." if shown is not None else "")
+        + (f" Augmentation: {shown}." if shown is not None else "")
     )
 
 
@@ -154,7 +154,7 @@ def _what_they_show(data: TrainingData) -> str:
 
 
 def _reduction(data: TrainingData) -> str:
-    """Why images are smaller than they were read, and how to keep them."""
+    """The reason why images are smaller than they were read, and how to keep them."""
     if data.pixels is None or data.pixels.reduction == 1:
         return ""
     side = data.side * data.pixels.reduction
@@ -162,12 +162,12 @@ def _reduction(data: TrainingData) -> str:
 
 
 def _checkpoint(folder: Path, module: Classifier, *, speaks: bool) -> Path | None:
-    """Where the run goes on from; a damaged checkpoint is named and makes room for the next one."""
+    """The checkpoint that the run continues from; a damaged one is named and set aside for the next one."""
     found, damaged = latest_checkpoint(folder, module.state_dict())
     for path, reason in damaged if speaks else ():
         kept = set_aside(path)
         warnings.warn(
-            f"`{path}` {reason}. The run goes on from the checkpoint before it, `{found}`. The damaged one is now "
+            f"`{path}` {reason}. The run continues from the previous checkpoint, `{found}`. The damaged one is now "
             f"called `{kept.name}` and can be deleted.",
             stacklevel=3,
         )
@@ -197,7 +197,7 @@ def _warn_of_size(found: int, wanted: int, name: str) -> None:
 
 
 def _keep_curves(folder: Path) -> None:
-    """Lightning's CSV logger starts its file anew; what an interrupted run has logged is kept beside it."""
+    """Keep the curves of an interrupted run beside the new file, because Lightning's CSV logger begins anew."""
     curves = folder / "metrics" / "csv" / "metrics.csv"
     if curves.is_file():
         number = len(list(curves.parent.glob("metrics-*.csv")))

@@ -1,4 +1,4 @@
-"""A run ends on time: its schedule is made shorter or longer where its epochs take more or less time than planned."""
+"""Runs that end on time: a schedule is shortened or lengthened if epochs take more or less time than planned."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ EARLY = 3  # epochs of which too little is known to go by
 LONGEST_TO_WRITE = 5.0  # seconds for the network, its results, the report, and Python itself; less in a short run
 SHARE_TO_WRITE = 1 / 36  # of the run's time, for the same
 LIKE_LOADING = 0.3  # of the time that loading took, for the same: a busy machine is as slow at the end
-WORTH_TELLING = 0.1  # by which share the number of epochs has changed since it was last told
+WORTH_TELLING = 0.1  # the share by which the number of epochs must change to be reported again
 
 
 class Deadline(Callback):
-    """After each epoch, compares the time that the rest of the run takes with the time that it has.
+    """Compares the time that the rest of the run takes with the time that is left, after each epoch.
 
     Where the two differ, the rest of the schedule is spread over the epochs that fit. Each such change goes into the
     plan before it takes effect, so that a run that is killed and resumed makes it again, and a run that repeats the
@@ -73,11 +73,11 @@ class Deadline(Callback):
 
     @property
     def typical_epoch(self) -> float:
-        """Seconds. The first epoch compiles, records and fills caches; it counts where there is no other one."""
+        """Seconds per epoch. The first one compiles, records and fills caches, so it counts only if it is alone."""
         return statistics.mean(self.epochs[1:][-RECENT:] or self.epochs)
 
     def on_train_start(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
-        """A resumed run has the minutes that were left to it."""
+        """Give a resumed run the minutes that were left to it."""
         self.end = self.started + 60 * (self.minutes - minutes_trained(trainer))
         self.epoch_began = self.changed = time.monotonic()
 
@@ -101,7 +101,7 @@ class Deadline(Callback):
             self._reschedule(trainer, module, done, epochs)
 
     def epochs_that_fit(self, done: int, planned: int, now: float) -> int:
-        """How many epochs the run has room for, those that are done included; ``planned`` where that is about right."""
+        """How many epochs the run has time for, including those that are done; ``planned`` if that is about right."""
         typical = self.typical_epoch
         left = self.end - now - self._seconds_to_finish(typical)
         is_early = len(self.epochs) < EARLY and left > 4 * typical
@@ -111,7 +111,7 @@ class Deadline(Callback):
         return min(self.most, done + max(0, int(AIM * left / typical)))
 
     def _seconds_to_finish(self, epoch: float) -> float:
-        """How long the run will take after its last epoch, from how long a validation takes, else an epoch."""
+        """How long the run will take after its last epoch, estimated from a validation or else from an epoch."""
         per_image = EVALUATION * epoch / self.data.train.samples_per_epoch
         if self.data.validation is not None:
             # Where few images are held out, most of a validation is spent on other things.
@@ -133,7 +133,7 @@ class Deadline(Callback):
         time_given = f"{self.minutes:g} minute{'' if self.minutes == 1 else 's'}"
         if epochs > self.told:
             return (
-                f"After epoch {done}: there is time for {epochs} epochs in place of {self.told}, and the run has them."
+                f"After epoch {done}: there is time for {epochs} epochs instead of {self.told}, and the run takes them."
             )
         longer = math.ceil(self.minutes + (FEW_EPOCHS - epochs) * self.typical_epoch / 60)
         few = f" That is little; --minutes {longer} would be enough for {FEW_EPOCHS}."

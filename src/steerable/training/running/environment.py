@@ -1,4 +1,4 @@
-"""What a run ran on: versions, hardware, the revision of the code."""
+"""The environment of a run: versions, hardware, the revision of the code."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def environment() -> dict[str, Any]:
 
 
 def _processor() -> str:
-    """What this machine calls its CPU; Linux tells Python the architecture only."""
+    """This machine's name for its CPU; on Linux, Python knows only the architecture."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:

@@ -1,4 +1,4 @@
-"""A run that is told to stop says so, and how to go on."""
+"""Runs that are told to stop say so, and how to continue."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ __all__ = ["RunInterrupted", "reporting_interruptions"]
 
 
 class RunInterrupted(KeyboardInterrupt):
-    """A run ended before its time, because someone pressed Ctrl-C or the system asked it to terminate.
+    """A run ended early, because someone pressed Ctrl-C or the system asked it to terminate.
 
     Args:
-        message: which run, and how to go on.
+        message: which run, and how to continue it.
         exit_code: what a program returns then: 128 and the number of the signal.
     """
 
@@ -32,7 +32,7 @@ class RunInterrupted(KeyboardInterrupt):
 
 @contextlib.contextmanager
 def reporting_interruptions(folder: Path) -> Iterator[None]:
-    """Lightning ends the program when it is interrupted, on SIGTERM as if all were well; here it is an exception."""
+    """Turn an interruption into an exception; Lightning would end the program, on SIGTERM as if all were well."""
     on_interrupt = signal.getsignal(signal.SIGINT)
     try:
         yield
@@ -50,6 +50,6 @@ def reporting_interruptions(folder: Path) -> Iterator[None]:
 
 def _interrupted(folder: Path, received: signal.Signals) -> RunInterrupted:
     saved = has_checkpoint(folder / "checkpoints")
-    how = "goes on from the last checkpoint" if saved else "begins anew, for nothing was saved yet"
+    how = "continues from the last checkpoint" if saved else "starts again, because nothing was saved yet"
     message = f"the run in `{folder}` was interrupted ({received.name}). The same command {how}."
     return RunInterrupted(message, 128 + received)

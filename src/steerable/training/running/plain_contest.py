@@ -1,4 +1,5 @@
-"""``--compare plain``: after a steerable network, the plain one of as many parameters is trained as long, and compared.
+"""``--compare plain``: after a steerable network, train a plain one of as many parameters for as long, and compare
+them.
 
 The plain network's run is a run folder of its own, ``plain``, inside that of the steerable network. Both can be
 resumed; ``comparison.json`` is written when both have ended.
@@ -24,13 +25,13 @@ from steerable.training.trained_networks.trained_segmenter import load_trained
 
 __all__ = ["check_comparable", "compare_with_plain", "plain_recipe", "plain_request", "read_comparison"]
 
-TO_READ = 0.1  # minutes in which a plain run that has no minutes of its own reads images and writes results
+TO_READ = 0.1  # minutes to read images and write results, for a plain run that has no minutes of its own
 SHARED = ("depth", "stem", "dropout", "axes")
-"""The options that a plain network takes over from the steerable one."""
+"""The options that a plain network has in common with the steerable one."""
 
 
 def check_comparable(config: RunConfig) -> None:
-    """ValueError for a run that has no plain counterpart or no test images, before anything is read."""
+    """Raise a ValueError for a run without a plain counterpart or test images, before anything is read."""
     if config.start is not None:
         raise ValueError(
             f"--compare plain trains a plain network on the same images, and this run starts from `{config.start}`, "
@@ -40,8 +41,8 @@ def check_comparable(config: RunConfig) -> None:
     if f"plain_{name}" not in MODELS:
         known = [model for model in MODELS if f"plain_{model}" in MODELS]
         raise ValueError(
-            f"--compare plain sets a plain network beside a steerable one, {', '.join(known)}; got the model {name}. "
-            "Leave one of the two out."
+            f"--compare plain compares a steerable network, {', '.join(known)}, with a plain one; got the model "
+            f"{name}. Leave one of the two out."
         )
     if config.evaluate != "test":
         raise ValueError("networks are compared on test images, and this run does not look at them (evaluate).")
@@ -50,10 +51,10 @@ def check_comparable(config: RunConfig) -> None:
 def plain_request(request: RunConfig, results: Mapping[str, Any]) -> RunConfig:
     """The run of the plain network that a finished run is compared with.
 
-    It has as many parameters, the same depth and stem, images, seed and augmentation: turns by every angle and mirror
-    images where the steerable network is shown those that it does not know, and no turns where that one is shown none
-    because it uses the orientation. It has the same minutes, in which it has as many epochs as fit; where the run had a
-    number of epochs in place of minutes, as long as that took and a tenth more, in which the images are read.
+    It has as many parameters, and the same depth, stem, images, seed and augmentation: it is shown turns by every angle
+    and mirror images if the steerable network is shown those that it does not know, and no turns if the steerable one
+    is shown none because it uses the orientation. It has the same minutes, and as many epochs as fit into them. If the
+    run had a number of epochs instead of minutes, it gets the time that they took and a tenth more, to read the images.
 
     Args:
         request: that of the steerable run.
@@ -63,7 +64,7 @@ def plain_request(request: RunConfig, results: Mapping[str, Any]) -> RunConfig:
     shared = {key: model[key] for key in SHARED if key in model and key in MODELS[name].options}
     recipe = plain_recipe(request.recipe, request.task)
     if request.task == "classify" and invariance(model) is None:
-        # Images that stand upright are not turned for the one, nor for the other, and so for mirror images.
+        # Upright images are turned for neither network, and the same holds for mirror images.
         recipe = replace(recipe, turn=False, mirror=recipe.mirror and model.get("head") != "linear")
     minutes = request.minutes or round(1.1 * float(results["training_minutes"]) + TO_READ, 3)
     return replace(
@@ -78,7 +79,7 @@ def plain_request(request: RunConfig, results: Mapping[str, Any]) -> RunConfig:
 
 
 def plain_recipe(recipe: Recipe, task: str = "classify") -> Recipe:
-    """A recipe for a plain network: AdamW, where its own rates are those of the recipe for people's own images."""
+    """A recipe for a plain network: AdamW if its rates are those of the recipe for people's own images."""
     usual = load_recipe(RECIPES_OF_OWN_IMAGES[task])
     rates = usual.learning_rate, RATE_OF_VOLUMES
     is_usual = recipe.learning_rate in rates and recipe.weight_decay == usual.weight_decay
@@ -93,18 +94,18 @@ def compare_with_plain(
     tell: Callable[[str], None] | None = None,
     phase: Phase = unseen,
 ) -> dict[str, Any] | None:
-    """Train the plain network beside a finished run, unless that was done, and compare the two on the test images.
+    """Train a plain network after a finished run, unless that was done already, and compare both on the test images.
 
     Args:
-        config: the request of the steerable run, with where it is carried out.
+        config: the request of the steerable run, with the machine that it uses.
         folder: its run folder.
         results: its results.
         tell: called with lines about the plain run.
         phase: shows what is being done.
 
     Returns:
-        What ``comparison.json`` contains; None where the plain run was stopped before its end, and in all processes but
-        the first, which only train.
+        What ``comparison.json`` contains; None if the plain run was stopped before its end, and in all processes except
+        the first, because the others only train.
     """
     check_comparable(config)
     if (known := read_comparison(folder)) is not None:
@@ -124,7 +125,7 @@ def compare_with_plain(
 
 
 def read_comparison(folder: Path) -> dict[str, Any] | None:
-    """What ``comparison.json`` in a run folder contains; None where there is none."""
+    """The contents of ``comparison.json`` in a run folder; None if there is none."""
     if not (folder / "comparison.json").is_file():
         return None
     try:

@@ -1,4 +1,4 @@
-"""How far a training is, as a line now and then: for logs and pipes, where no progress bar can be drawn."""
+"""The progress of a training as a line now and then, for logs and pipes, which have no progress bar."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["ProgressLines"]
 
 
 class ProgressLines(Callback):
-    """Says which step of which epoch was taken, and how good the network was at its last validation.
+    """Says which step of which epoch is done, and how good the network was at its last validation.
 
     Args:
         tell: called with each line.

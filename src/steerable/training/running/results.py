@@ -1,4 +1,4 @@
-"""What a run leaves behind when it ends: its network, its figures, its worst mistakes."""
+"""The results of a run when it ends: its network, its figures, its worst mistakes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ __all__ = ["Measured", "save_model", "upright_figures", "write_outcome"]
 
 @dataclass(frozen=True)
 class Measured:
-    """What was measured while a run was carried out.
+    """Measurements made while a run was trained.
 
     Args:
         figures: losses and accuracies of validation and test.
@@ -59,7 +59,7 @@ def write_outcome(
     measured: Measured,
     phase: Phase = unseen,
 ) -> dict[str, Any]:
-    """Write the network and what is known of it into the run folder, and return what ``results.json`` contains.
+    """Write the network and its facts into the run folder, and return what ``results.json`` contains.
 
     Args:
         folder: the run folder; None in all processes but the first, which write nothing and look at no poses.
@@ -97,7 +97,7 @@ def upright_figures(scores: Tensor, labels: Tensor) -> dict[str, float]:
 def save_model(
     module: Classifier, folder: Path, data: TrainingData, model: dict[str, Any], facts: Mapping[str, Any]
 ) -> None:
-    """The trained network and its normalisation in safetensors, a model card, and what the numbers of classes mean."""
+    """Save the trained network and its normalisation in safetensors, a model card, and the classes' names."""
     images = {
         "classes": list(data.train.classes),
         "image_size": data.train.image_size[0],
@@ -113,7 +113,7 @@ def save_model(
 def _looked_at(
     module: Classifier, test: Images, upright: Tensor | None, progress: Progress | None
 ) -> tuple[PoseReport, dict[str, Any]]:
-    """(what a pose does to the scores of the test images or their pixels, what is shown of single images, by file)."""
+    """(the effect of a pose on scores or pixels of the test images, what is shown of single images, by file)."""
     if isinstance(module, PixelClassifier) and isinstance(test, MaskedImages):
         whole, answer = module.whole, module.answer
         poses = segmentation_poses(whole, answer, test, progress=progress)

@@ -1,18 +1,18 @@
-"""A training run: data, plan, Lightning's trainer, and a folder that says what was done.
+"""A training run: data, plan, Lightning's trainer, and a folder that records what was done.
 
 A run folder has
 
 - ``config.json``: the request, as it was given
-- ``plan.json``: what it came to: images, network, epochs, precision, and how each convolution is carried out
-- ``start.safetensors`` and ``start.json``: the trained network that it starts from, where there is one
+- ``plan.json``: what was decided: images, network, epochs, precision, and how each convolution is computed
+- ``start.safetensors`` and ``start.json``: the trained network that it starts from, if there is one
 - ``environment.json``: versions, hardware, git revision
 - ``checkpoints/``: the run as it was last saved, to resume from, and as it was saved before that
 - ``metrics/``: learning curves, CSV and TensorBoard
 - ``model/``: the trained network, safetensors and its config, class names and image size
-- ``mistakes.json``: the test images that were most surely taken for something else
-- ``advice.json``: with ``--advise``, what was found in the images before the run, and what it chose by that
+- ``mistakes.json``: the test images with the surest wrong answers
+- ``advice.json``: with ``--advise``, what was found in the images before the run and what it chose from that
 - ``plain/`` and ``comparison.json``: with ``--compare plain``, the run of a plain network, and how the two differ
-- ``results.json``: the final figures; ``stopped`` says whether somebody ended the run early, which can then go on
+- ``results.json``: the final figures; ``stopped`` says whether the user ended the run early; it can then be continued
 
 A run with ``evaluate="validation"`` does not look at test images: it has no ``mistakes.json``, and its figures are
 those of the validation images.
@@ -78,15 +78,15 @@ def train(
 
     Args:
         config: the request.
-        folder: the run folder. If it holds a run of the same request, that run goes on where it was interrupted; with
+        folder: the run folder. If it holds a run of the same request, that run continues where it was interrupted; with
             another request it is an error, and nothing is touched.
         plan: the plan of another run of the same request, or its file, to repeat that run bit for bit.
         progress: called with (images read, all images) while a folder of images is read.
         tell: called with a line about data and network and one about what makes the run fast before the training
             starts, and later with a line about each thing that was not planned.
         started: when the run's minutes began, by ``time.monotonic``; by default when this is called.
-        phase: called with what the run is busy with, apart from training. It returns a context manager that shows this
-            as long as it lasts, and gives a function of (done, total), or None.
+        phase: called with the name of each phase of the run, apart from training. It returns a context manager that
+            shows the phase as long as it lasts, and gives a function of (done, total), or None.
         images_of: the folder of another run on the same images; they are read in the size and scale of that one.
     """
     folder, begun = Path(folder), time.monotonic()
@@ -126,7 +126,7 @@ def train(
 def _read(
     request: RunConfig, known: tuple[RunConfig, PixelFormat | None], progress: Progress | None, *, anew: bool
 ) -> tuple[RunConfig, TrainingData]:
-    """The request and its images; those of a run that starts from a network, in a size on which that one is exact.
+    """The request and its images; for a run that starts from a network, in a size on which that network is exact.
 
     Args:
         request: what the user says.
@@ -144,12 +144,12 @@ def _read(
 
 
 def _results_already(folder: Path, tell: Callable[[str], None] | None) -> dict[str, Any] | None:
-    """The results of a run that has finished earlier, if it has, which is then said."""
+    """The results of a run that has finished earlier, or None; the user is told if there are some."""
     results = earlier_results(folder)
     if results is not None and tell is not None:
         tell(
             f"The run in {folder} has finished earlier: nothing was trained now, and these are its results. To train "
-            "again choose another folder, or remove this one."
+            "again, choose another folder, or remove this one."
         )
     return results
 
@@ -164,7 +164,7 @@ def _carried_out(run: PreparedRun, tell: Callable[[str], None] | None, phase: Ph
             tell(run.origin)
         tell(announce_speed(vars(plan.settings), plan.backends.values()))
         if has_checkpoint(run.folder / "checkpoints"):
-            tell("This run was begun earlier, and goes on from its last checkpoint.")
+            tell("This run was begun earlier and continues from its last checkpoint.")
     with reporting_interruptions(run.folder), threads_of_torch(plan.threads):
         return carry_out(run, phase)
 
@@ -178,7 +178,7 @@ def _followed(
     started: float,
     phase: Phase,
 ) -> Plan:
-    """The plan that the run follows: its own, else the given one, else the one that is made here."""
+    """The plan that the run follows: its own, else the given one, else one that is made here."""
     if recorded is not None:
         moved = plan is not None and plan.accelerator != recorded.accelerator  # then its speed was planned anew
         if plan is not None and not moved and plan.settings.differences(recorded.settings):
@@ -186,7 +186,7 @@ def _followed(
         return plan_here(recorded, request, data)
     if plan is not None:
         if plan.data["digests"] != data.summary()["digests"]:
-            raise ValueError(f"the plan was made for other images than those of `{data.name}`. Leave the plan out.")
+            raise ValueError(f"the plan was made for images other than those of `{data.name}`. Leave the plan out.")
         _check_size(plan, request, data)
         return plan_here(plan, request, data)
     if not is_first_process():
@@ -205,9 +205,9 @@ def is_first_process() -> bool:
 
 
 def _write_plan(plan: Plan, folder: Path, request: RunConfig | None, start: Start | None) -> None:
-    """The plan of a run, and where it begins the weights that it starts from and its request."""
+    """Write a run's plan and, at its beginning, the weights that it starts from and its request; return the plan."""
     if request is not None and (folder / "config.json").is_file():
-        raise FileExistsError(f"another process has begun a run in `{folder}` meanwhile; choose another folder.")
+        raise FileExistsError(f"another process has begun a run in `{folder}` in the meantime; choose another folder.")
     if request is not None and start is not None:
         start.save(folder)
     plan.save(folder / "plan.json")
@@ -216,7 +216,7 @@ def _write_plan(plan: Plan, folder: Path, request: RunConfig | None, start: Star
 
 
 def _given(plan: Plan | str | Path, config: RunConfig) -> Plan:
-    """A plan that the user gives, once it fits the request."""
+    """A plan that the user gives, checked against the request."""
     plan = plan if isinstance(plan, Plan) else Plan.load(plan)
     # The images may lie elsewhere: they are compared by content, when they have been read.
     elsewhere: dict[str, Any] = {"dataset": config.dataset}
@@ -225,26 +225,26 @@ def _given(plan: Plan | str | Path, config: RunConfig) -> Plan:
     plan = replace(plan, settings=replace(plan.settings, **elsewhere))
     if differences := plan.differences(config):
         raise ValueError(
-            f"the plan is that of a run that differs in {listing(differences)}. Give the settings that it was made "
+            f"the plan was made for a run that differs in {listing(differences)}. Give the settings that it was made "
             "for, or no plan."
         )
     return plan
 
 
 def _check_size(plan: Plan, request: RunConfig, data: TrainingData) -> None:
-    """A number of parameters that is given besides a plan comes to the plan's network, or to a wider one to shrink."""
+    """Check that a number of parameters given with a plan leads to the plan's network, or to a wider one to shrink."""
     if request.parameters is None or request.fit == "shrink":
         return
     sized, planned = with_sized_model(request, data).model, plan.settings.model
     if differing := [f"{key}={planned.get(key)}" for key in sized if sized[key] != planned.get(key)]:
         raise ValueError(
-            f"the plan is that of a network with {', '.join(differing)}, and parameters={request.parameters:,} come to "
-            "another one. Leave the parameters or the plan out."
+            f"the plan was made for a network with {', '.join(differing)}, and parameters={request.parameters:,} lead "
+            "to another one. Leave the parameters or the plan out."
         )
 
 
 def _check_devices(config: RunConfig) -> None:
-    """Refused before any image is read."""
+    """Refuse devices that are not there, before any image is read."""
     if config.accelerator == "gpu" and not torch.cuda.is_available():
         raise ValueError("accelerator is `gpu`, and torch finds no GPU on this machine. Use `auto` or `cpu`.")
     if config.cuda_graphs and (config.accelerator == "cpu" or not torch.cuda.is_available()):

@@ -1,7 +1,7 @@
-"""A run folder before anything is written to it: which run it holds, whether that can go on, and who may write there.
+"""Checks of a run folder before anything is written: which run it holds, whether it can continue, and who may write.
 
 A folder of the last revision has no ``plan.json``. Its ``config.json`` leaves nothing open, has the epochs that were
-fitted to its minutes, and is all that its plan takes; ``resolved.json`` says which images the run began with.
+fitted to its minutes, and is enough for its plan; ``resolved.json`` says which images the run began with.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def check_run_folder(config: RunConfig, folder: Path) -> RunConfig | None:
         for path in (folder / name for name in names):
             if path.exists() and not is_kind(path):
                 raise FileExistsError(
-                    f"`{path}` is in the way: a run has a {kind} of that name. Remove it, or choose another folder."
+                    f"`{path}` is in the way: a run needs a {kind} of that name. Remove it, or choose another folder."
                 )
     try:
         earlier = RunConfig.load(folder / "config.json")
@@ -88,9 +88,9 @@ def is_of_last_revision(earlier: RunConfig, folder: Path) -> bool:
 
 
 def recorded_plan(folder: Path, earlier: RunConfig) -> Plan | None:
-    """The plan of the run that the folder holds; None where it has none and needs none."""
+    """The plan of the run that the folder holds; None if it has none and needs none."""
     path = folder / "plan.json"
-    way_on = "The run cannot go on without its plan: put the file back as it was, or choose another run folder."
+    way_on = "The run cannot continue without its plan: put the file back as it was, or choose another run folder."
     if not path.exists():
         if earlier.left_open and has_checkpoint(folder / "checkpoints"):
             raise ValueError(f"there is no file `{path}`. {way_on}")
@@ -102,7 +102,7 @@ def recorded_plan(folder: Path, earlier: RunConfig) -> Plan | None:
 
 
 def plan_of_first_process(folder: Path) -> Plan:
-    """What the first of several processes plans, which were started side by side and all met an empty folder."""
+    """The plan of the first of several processes that were started together and all found an empty folder."""
     deadline = time.monotonic() + LONGEST_WAIT
     while not (folder / "config.json").is_file():  # written after the plan
         if time.monotonic() > deadline:
@@ -115,14 +115,14 @@ def plan_of_first_process(folder: Path) -> Plan:
 
 
 def check_same_data(now: Mapping[str, Any], folder: Path, plan: Plan | None) -> None:
-    """A resumed run sees the images it began with."""
+    """Check that a resumed run sees the images that it began with."""
     try:
         before = plan.data if plan else data_of_run(folder)
     except FileNotFoundError:  # killed before it was written
         return
     except ValueError as error:
         raise ValueError(
-            f"{error} It says which images the run began with. Remove the file to go on with the images as they are "
+            f"{error} It says which images the run began with. Remove the file to continue with the images as they are "
             "now, or choose another run folder."
         ) from error
     if before["digests"] != now["digests"]:
@@ -160,7 +160,7 @@ def read_as_before(request: RunConfig, folder: Path | None, given: Plan | None) 
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Hold the folder; where another process holds it, refuse, and touch nothing.
+    """Hold the folder; if another process holds it, refuse and touch nothing.
 
     The system lets go of the lock when a process ends, however it ends, so that a killed run can be resumed.
     """
@@ -174,7 +174,7 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def earlier_results(folder: Path) -> dict[str, Any] | None:
-    """The results of a run that has ended; None where it has not, or where it was stopped and can go on."""
+    """The results of a run that has ended; None if it has not, or if it was stopped and can continue."""
     if not (folder / "results.json").is_file():
         return None
     try:
@@ -190,7 +190,7 @@ def _is_left_by_a_start(name: str) -> bool:
 
 
 def _without_later_settings(asked: RunConfig, earlier: RunConfig, folder: Path) -> RunConfig:
-    """The request without recipe settings and defaults that did not exist yet when the run in the folder was begun."""
+    """The request without recipe settings and defaults that did not exist when the run in the folder was begun."""
     known = read_object(folder / "config.json").get("recipe", {})
     later = {item.name: getattr(earlier.recipe, item.name) for item in fields(Recipe) if item.name not in known}
     changed: dict[str, Any] = {

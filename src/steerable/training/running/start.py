@@ -1,4 +1,4 @@
-"""Where a run starts that goes on from a trained network: its layout, its classes and its weights.
+"""The start of a run from a trained network: its layout, its classes and its weights.
 
 The weights are copied into the run folder, ``start.safetensors`` with ``start.json``, so that a resumed run ends with
 the same bits whatever has become of the network that it started from. The plan has their SHA-256.
@@ -43,7 +43,7 @@ class Start:
     Args:
         name: what the user calls it.
         model: its name and all of its options.
-        classes: their names, () where nobody knows.
+        classes: their names, () if they are unknown.
         weights: its tensors.
     """
 
@@ -54,7 +54,7 @@ class Start:
 
     @staticmethod
     def found(name: str, task: str) -> Start:
-        """From a run folder, a saved model's folder, or the hub; ValueError where it is for another task."""
+        """The network of a run folder, a saved model's folder, or the hub; a ValueError if it has another task."""
         place = local_folder(name)
         weights = read_tensors(place / WEIGHTS)
         about = read_fields(place / "images.json", IMAGES) if (place / "images.json").is_file() else {}
@@ -71,19 +71,19 @@ class Start:
 
     @staticmethod
     def in_run(folder: Path) -> Start:
-        """What :meth:`save` wrote into a run folder."""
+        """The network that :meth:`save` wrote into a run folder."""
         try:
             values = read_fields(folder / START_JSON, START, START)
             weights = read_tensors(folder / START_WEIGHTS)
         except (OSError, ValueError) as error:
             raise ValueError(
-                f"the run in {folder} cannot go on without the weights that it started from: {error} Put the file back "
-                "as it was, or choose another run folder."
+                f"the run in {folder} cannot continue without the weights that it started from: {error} Put the file "
+                "back as it was, or choose another run folder."
             ) from error
         return Start(values["name"], values["model"], tuple(values["classes"]), weights)
 
     def save(self, folder: Path) -> None:
-        """Copy it into a run folder."""
+        """Copy the network into a run folder."""
         write_tensors(folder / START_WEIGHTS, self.weights)
         write_json(folder / START_JSON, {"name": self.name, "model": self.model, "classes": list(self.classes)})
 
@@ -93,7 +93,7 @@ class Start:
         return tensor_digest(self.weights)
 
     def settled(self, request: RunConfig) -> RunConfig:
-        """The request with this network's layout; ValueError where the request says something else about it.
+        """The request with this network's layout; a ValueError if the request contradicts it.
 
         Args:
             request: its model may have no name, and options that agree with this network's; a head of another kind and
@@ -103,7 +103,7 @@ class Start:
         if given.pop("name", known) != known:
             raise ValueError(
                 f"`{self.name}` holds a {known}, and the run asks for a {request.model['name']}. Leave the model out: "
-                "a run has the network that it starts from."
+                "a run uses the network that it starts from."
             )
         if "group" in given and "groups" in MODELS[known].options:
             given["groups"] = given.pop("group")
@@ -124,7 +124,7 @@ class Start:
         return replace(request, model=model)
 
     def carry_into(self, network: nn.Module, classes: Sequence[str], freeze: str | None = None) -> str:
-        """Give a run's network these weights; returns what was done in one line.
+        """Give a run's network these weights, and return a line that says what was done.
 
         The head stays as it was drawn unless the classes are the same. Filters of the first convolution are adapted
         where the images have another number of channels.
@@ -162,7 +162,7 @@ def with_network(request: RunConfig, folder: Path | None) -> tuple[Start | None,
 
 
 def with_start(plan: Plan, start: Start | None) -> Plan:
-    """The plan with the SHA-256 of the weights that its run starts from; ValueError where it has another one."""
+    """The plan with the SHA-256 of the weights that its run starts from; a ValueError if it has another one."""
     digest = None if start is None else start.digest
     if plan.start not in (None, digest):
         raise ValueError(
@@ -173,7 +173,7 @@ def with_start(plan: Plan, start: Start | None) -> Plan:
 
 
 def _model_in(place: Path, weights: dict[str, Tensor]) -> dict[str, Any]:
-    """The name and the options of the network in a folder; one that takes images."""
+    """The name and the options of the network in a folder; it must take images."""
     config = read_config(place)
     try:
         model = recognised_model(config, {key: tuple(value.shape) for key, value in weights.items()})

@@ -16,9 +16,9 @@ __all__ = ["StopOnRequest"]
 
 
 class StopOnRequest(Callback):
-    """Ends the training after the step in which Ctrl-C was pressed, as if it were the last one.
+    """Ends the training after the step in which Ctrl-C was pressed, as if that step were the last one.
 
-    This needs somebody who sits at a terminal, and a run of one process: several would stop at different steps.
+    This needs a user at a terminal, and a run of one process: several would stop at different steps.
 
     Args:
         tell: called with a line about what happens now.
@@ -30,7 +30,7 @@ class StopOnRequest(Callback):
 
     @contextlib.contextmanager
     def listening(self, trainer: pl.Trainer) -> Iterator[None]:
-        """Ctrl-C is a request while this lasts, the first time; after that it is what it was before."""
+        """While this lasts, the first Ctrl-C is a request; after that, Ctrl-C is what it was before."""
         in_main_thread = threading.current_thread() is threading.main_thread()
         if trainer.world_size > 1 or not in_main_thread or not sys.stdin or not sys.stdin.isatty():
             yield
@@ -62,5 +62,5 @@ class StopOnRequest(Callback):
         if self.tell is not None:
             self.tell(
                 f"Stopping in epoch {trainer.current_epoch + 1} of {trainer.max_epochs}: what has been learnt so far "
-                "is tested and saved. Ctrl-C once more ends at once."
+                "will be tested and saved. Press Ctrl-C again to end at once."
             )

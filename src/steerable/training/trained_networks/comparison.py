@@ -1,4 +1,4 @@
-"""A steerable network beside a plain one, on the same test images: how far apart they are, and how sure that is."""
+"""The comparison of a steerable and a plain network on the same test images: their difference, and how sure it is."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def compare(
     data_dir: str | None = None,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
-    """What two trained networks make of the same images, with 95 % intervals and tests of the differences.
+    """Compare two trained networks on the same images, with 95 % intervals and tests of the differences.
 
     Args:
         steerable: the one.
@@ -71,7 +71,7 @@ def _values(network: TrainedModel, data: Any, progress: Progress | None) -> Pose
 
 
 def _figure(name: str, ours: PosedValues, theirs: PosedValues, specimens: tuple[str, ...]) -> dict[str, Any]:
-    """The figures of both networks, and how far they are apart; some are known of the tried images alone."""
+    """The figures of both networks and their difference; some exist only for images that were tried in all poses."""
     whose = specimens if name == "upright" or not specimens else tuple(specimens[k] for k in ours.tried)
     pair = getattr(ours, name), getattr(theirs, name)
     return {

@@ -1,4 +1,4 @@
-"""A trained network with all that is done to pixels before it, as one module of torch's own operations."""
+"""A trained network together with all that is done to pixels before it, as one module of torch's own operations."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Deployed(nn.Module):
     The images are uint8, or float32 where the network was trained on counts. A network that segments takes images
     (batch, channels, height, width) of any size: where the run stretched images to their own ranges, each is stretched
     here; sides that are not multiples of the network's stride are continued as in a mirror, and the result is cut. Of
-    numbered objects the classes are those of ``PARTS``, and vectors come besides.
+    numbered objects the classes are those of ``PARTS``, and there are vectors as well.
     """
 
     low: Tensor
@@ -45,7 +45,7 @@ class Deployed(nn.Module):
 
     @property
     def pixel_dtype(self) -> torch.dtype:
-        """What the pixels of its images are given in."""
+        """The dtype of the pixels that it takes."""
         has_bytes = self.pixels.depth in ("", "8-bit")
         return torch.uint8 if has_bytes else torch.float32
 
@@ -90,7 +90,7 @@ class Deployed(nn.Module):
         return scores[:, :, top : top + height, left : left + width]
 
     def _stretched(self, images: Tensor) -> Tensor:
-        """What :meth:`~steerable.data.pixel_formats.PixelFormat.to_bytes` makes of each image of a batch."""
+        """Each image of a batch as :meth:`~steerable.data.pixel_formats.PixelFormat.to_bytes` makes it."""
         values = images.to(torch.float32)
         ordered = (values.flatten(1)[:, None] if self.pixels.shares_range else values.flatten(2)).sort(-1).values
         last = torch.ones_like(ordered[0, 0], dtype=torch.long).sum() - 1  # a tensor, as sizes are not known yet

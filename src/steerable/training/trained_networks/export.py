@@ -69,7 +69,7 @@ def export_onnx(trained: TrainedModel, path: str | Path) -> Path:
         finally:
             logger.setLevel(level)
     if program is None:
-        raise RuntimeError("torch.onnx.export gave no program.")
+        raise RuntimeError("torch.onnx.export returned no program.")
     program.model.metadata_props.update(
         {
             "classes": json.dumps(list(deployed.classes), ensure_ascii=False),
@@ -110,7 +110,7 @@ def export_safetensors(trained: TrainedModel, folder: str | Path, *, licence: st
 
 
 def check_new_folder(folder: Path) -> None:
-    """Refuse a folder that cannot be written: before anything is read, so that nobody waits for it."""
+    """Refuse a folder that cannot be written, before anything is read, so that nobody waits for nothing."""
     folder = folder.expanduser()
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise FileExistsError(f"{folder} exists already; choose another folder, or remove it first.")
@@ -118,5 +118,5 @@ def check_new_folder(folder: Path) -> None:
 
 
 def check_onnx() -> None:
-    """Say how to install what ONNX needs, where it is not there."""
+    """Say how to install what ONNX needs, if it is missing."""
     require("onnx", "onnxscript", purpose="writing ONNX")

@@ -1,4 +1,4 @@
-"""What stands beside the weights of a trained network: what its images are, its figures, and a model card of them."""
+"""The facts beside the weights of a trained network: the kind of its images, its figures, and its model card."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def model_facts(results: Mapping[str, Any], data: Mapping[str, Any], start: str 
 
     Args:
         results: what ``results.json`` contains.
-        data: what the plan says of the images.
+        data: what the plan says about the images.
         start: the network that the run started from, if it did.
     """
     figures = {words: results[name] for name, words in FIGURES.items() if results.get(name) is not None}
@@ -69,13 +69,13 @@ def save_network(
     facts: Mapping[str, Any],
     licence: str | None = None,
 ) -> None:
-    """Write a network, its normalisation, its model card, and what it takes.
+    """Write a network, its normalisation, its model card, and the facts about its images.
 
     Args:
         network: one of the library's models.
         folder: where to.
         normalisation: what its images go through.
-        images: what ``images.json`` says of them.
+        images: what ``images.json`` says about them.
         facts: those of its run, for the card.
         licence: that which the user gives to the network.
     """
@@ -87,6 +87,6 @@ def save_network(
 
 
 def facts_in(folder: Path) -> dict[str, Any]:
-    """The facts beside a saved network; none where nothing is known."""
+    """The facts beside a saved network; empty if nothing is known."""
     path = folder / FACTS_JSON
     return read_fields(path, FACTS) if path.is_file() else {}

@@ -44,7 +44,7 @@ Images = TypeVar("Images", LabelledImages, MaskedImages)
 
 @dataclass(frozen=True)
 class Prediction:
-    """What an image was taken for, and how probable each class is, in the order of the network's classes."""
+    """The predicted class of an image, and how probable each class is, in the order of the network's classes."""
 
     file: str
     label: str
@@ -86,7 +86,7 @@ class TrainedModel(nn.Module):
 
     @classmethod
     def load(cls, run: str | Path) -> Self:
-        """From a run folder that ``train`` has finished, or a folder that ``export`` wrote; nothing is unpickled."""
+        """The network of a finished run folder, or of a folder that ``export`` wrote; nothing is unpickled."""
         run = Path(run)
         exported = (run / "images.json").is_file()
         if not exported and not (run / "results.json").is_file():
@@ -112,23 +112,23 @@ class TrainedModel(nn.Module):
 
     @classmethod
     def from_pretrained(cls, name: str | Path, **options: Any) -> Self:
-        """From a run folder, a folder that ``export`` wrote, or such a folder on the hub by its name, ``owner/name``.
+        """The network of a run folder, an exported folder, or such a folder on the hub by its name, ``owner/name``.
 
         Args:
-            name: the folder, or the name; no server is asked for names of another form.
-            **options: what ``huggingface_hub.snapshot_download`` takes, such as ``revision``.
+            name: the folder, or the name; names of another form are not looked up on any server.
+            **options: arguments of ``huggingface_hub.snapshot_download``, such as ``revision``.
         """
         run = Path(name).expanduser()
         return cls.load(run if (run / "results.json").is_file() else local_folder(name, **options))
 
     @property
     def channels(self) -> int:
-        """1 for grey images, 3 for RGB, or as many as the files have."""
+        """The number of channels: 1 for grey images, 3 for RGB, or as many as the files have."""
         return self.normalisation.channels
 
     @property
     def axes(self) -> int:
-        """2 where it takes images, 3 where it takes volumes."""
+        """2 if it takes images, 3 if it takes volumes."""
         return self.normalisation.mean.ndim - 1
 
     @property
@@ -165,7 +165,7 @@ class TrainedModel(nn.Module):
     def test_images(
         self, dataset: str | None = None, data_dir: str | None = None, progress: Progress | None = None
     ) -> tuple[str, Any]:
-        """(name, images) of what :meth:`evaluate` tests on; the same images with masks where the network segments."""
+        """(name, images) that :meth:`evaluate` tests on; the same images with masks if the network segments."""
         known = None if self.config is None else self.config.dataset
         asked: str | None = known if dataset is None else dataset
         if asked is None:
@@ -261,7 +261,7 @@ class TrainedModel(nn.Module):
         return predictions, skipped
 
     def predict(self, images: Iterable[Any]) -> list[Prediction]:
-        """What each image is taken for; images that a program has in memory, of any size.
+        """The prediction for each image that a program has in memory; images may have any size.
 
         Args:
             images: arrays (height, width) or (height, width, channels), tensors (channels, height, width), or Pillow's
@@ -280,7 +280,7 @@ class TrainedModel(nn.Module):
 
 
 def _place(dataset: str) -> str | Path:
-    """A data set's name, or where a folder or table is, however its path was written."""
+    """A data set's name, or the absolute path of a folder or table, however its path was written."""
     return dataset if dataset in DATASETS else Path(dataset).expanduser().resolve()
 
 

@@ -43,9 +43,9 @@ THOUSAND = 1000  # parts of an image, of which a bar shows how many are done
 
 
 def load_trained(run: str | Path) -> TrainedModel:
-    """The network of a run folder or an exported one: a :class:`TrainedSegmenter` where it says something of pixels.
+    """The network of a run folder or an exported one: a :class:`TrainedSegmenter` if it answers for each pixel.
 
-    A name ``owner/name`` that is not a folder is looked for on the hub.
+    A name ``owner/name`` that is not a folder is looked up on the hub.
     """
     run = local_folder(run) if is_hub_name(run) else Path(run).expanduser()
     for name, fields in (("images.json", IMAGES), ("results.json", RESULTS)):
@@ -64,25 +64,25 @@ class TrainedSegmenter(TrainedModel):
     """Network, normalisation and class names of a finished run for segmentation.
 
     Called with uint8 tiles (batch, channels, height, width), whose sides are multiples of the network's stride, it
-    gives scores (batch, classes, height, width); :meth:`whole` takes an image of any size. See
+    returns scores (batch, classes, height, width); :meth:`whole` takes an image of any size. See
     :class:`~steerable.training.trained_networks.trained_model.TrainedModel` for the arguments; ``size`` is the side of
     the tiles that it was trained on.
     """
 
     @cached_property
     def _about(self) -> dict[str, Any]:
-        """What ``images.json`` says."""
+        """The contents of ``images.json``."""
         places = [folder / "images.json" for folder in (self.folder, self.folder / "model")]
         return next((read_fields(place, IMAGES) for place in places if place.is_file()), {})
 
     @property
     def mask_values(self) -> tuple[int, ...]:
-        """The numbers that the classes have in the masks that it was trained on; 0 and 1 where these held objects."""
+        """The numbers of the classes in the masks that it was trained on; 0 and 1 if the masks held objects."""
         return tuple(self._about.get("mask_values") or ()) or tuple(range(len(self.classes)))
 
     @cached_property
     def answer(self) -> PixelAnswer:
-        """What the network's outputs stand for: classes, or objects that are numbered."""
+        """The meaning of the network's outputs: classes, or numbered objects."""
         return answer_for(self._about.get("masks") or "classes", len(self.classes))
 
     def whole(self, image: Tensor, tile: int | None = None) -> Tensor:
@@ -213,7 +213,7 @@ class TrainedSegmenter(TrainedModel):
     ) -> tuple[list[str], list[tuple[str, str]]]:
         """Segment an image or all images below a folder, and write a PNG with the numbers of the masks for each.
 
-        What was written before is kept, so that a command that was killed goes on, unless its image has changed since.
+        Label images that were written before are kept unless their images have changed, so a killed command continues.
         A folder with label images of another network, of other images or with another tile is refused.
 
         Args:
@@ -251,7 +251,7 @@ class TrainedSegmenter(TrainedModel):
         return written, skipped
 
     def _write_one(self, file: Path, target: Path, tile: int | None, progress: Progress | None) -> Path | str:
-        """Where the label image of a file is, which is written unless it is there already; or why there is none."""
+        """The path of a file's label image, which is written unless it exists; or the reason why there is none."""
         for place in (target, target.with_suffix(".tif")):
             if place.is_file() and not (file.is_file() and file.stat().st_mtime_ns > place.stat().st_mtime_ns):
                 return place
@@ -264,7 +264,7 @@ class TrainedSegmenter(TrainedModel):
         return place
 
     def _encoded(self, labels: npt.NDArray[Any], target: Path) -> tuple[Path, bytes]:
-        """The file of a label image, and what it holds: more objects than a PNG can number need a TIFF."""
+        """The file of a label image; one with more objects than a PNG can number becomes a TIFF."""
         if self.answer.kind == "classes":
             return target, label_file(labels, self.mask_values)
         if labels.max(initial=0) < 2**16:
@@ -283,7 +283,7 @@ class TrainedSegmenter(TrainedModel):
         return each_file(found, [file])[0]
 
     def _claim(self, out: Path, tile: int | None, images: Path) -> None:
-        """Note in the folder what is written there; ValueError where that was something else."""
+        """Note in the folder what is written there; a ValueError if that was something else."""
         mine = {"network": self._digest(), "images": str(images.resolve()), "tile": tile}
         if (out / MANIFEST).is_file():
             if read_object(out / MANIFEST) != mine:
@@ -323,19 +323,19 @@ def _targets(files: Sequence[Path], path: Path, out: Path) -> Iterator[tuple[Pat
 
 
 def _counted(bands: Iterable[Band], rows: int, progress: Progress) -> Iterator[Band]:
-    """The bands of an image with so many rows, and a word to ``progress`` after each."""
+    """The bands of an image with this many rows; ``progress`` is called after each."""
     for first, band in bands:
         yield first, band
         progress(first + band.shape[1], rows)
 
 
 def _within(progress: Progress, before: int, files: int, done: int, rows: int) -> None:
-    """Say how far all files are when so many are finished, and of the next so many of its rows are."""
+    """Report that this many files are finished, and of the next one this many rows."""
     progress(THOUSAND * before + THOUSAND * done // rows, THOUSAND * files)
 
 
 def _of_objects(poses: SegmentationPoses) -> dict[str, float]:
-    """How well objects are found, by the names that ``results.json`` has for it; nothing for classes."""
+    """How well objects are found, by the names in ``results.json``; nothing for classes."""
     found = list(poses.precisions.values())
     return {"test_average_precision": sum(found) / len(found), "test_ap50": found[0]} if found else {}
 

@@ -1,4 +1,4 @@
-"""The Fourier backend: which convolutions it supports, where it is worth a measurement, and its passes."""
+"""The Fourier backend: the convolutions that it supports, those that are worth measuring, and its passes."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class FourierBackend(Backend):
 
     @staticmethod
     def _is_wide(problem: ConvolutionProblem, copies: float, channels: float) -> bool:
-        """Whether the narrower type has so many regular fields, or in volumes so many channels."""
+        """Whether the narrower type has enough regular fields or, for volumes, enough channels."""
         if len(problem.kernel_size) == 2:
             return problem.regular_copies >= copies
         return bool(problem.regular_copies) and problem.narrower >= channels

@@ -1,4 +1,4 @@
-"""Where the spectrum and the products of pixels lie in memory, block by block, on CPUs and GPUs alike."""
+"""The places of the spectrum and the products of pixels in memory, block by block, on CPUs and GPUs alike."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NEGLIGIBLE = 1e-14
 
 
 class BlockLayout:
-    """Where a tile of pixels keeps the spectrum of each block: (d, pixels, m), or (pixels, d, m) off real type.
+    """The places of each block's spectrum in a tile of pixels: (d, pixels, m), or (pixels, d, m) off real type.
 
     So each block is one matrix of rows (component, pixel) for one product, and equal blocks are adjacent.
 

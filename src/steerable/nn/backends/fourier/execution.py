@@ -1,4 +1,4 @@
-"""The Fourier form of a convolution, run by what the device has: numba on a CPU, Triton on a GPU, else plain torch."""
+"""The Fourier form of a convolution, by whatever the device has: numba on a CPU, Triton on a GPU, else plain torch."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def convolve(
     dilation: Size,
     blocks: Tensor | None = None,
 ) -> Tensor:
-    """(batch, in, *grid) → (batch, out, *grid'); ``blocks`` where they are known already."""
+    """(batch, in, *grid) → (batch, out, *grid'); ``blocks`` if they are known already."""
     if _on_gpu(x):
         return plan.on_gpu.forward(x, weight, bias, padding, dilation)
     blocks = (plan.forward.expand(weight) if blocks is None else blocks).to(x.dtype).contiguous()
@@ -48,7 +48,7 @@ def gradients(
     dilation: Size,
     wanted: tuple[bool, bool],
 ) -> tuple[Tensor | None, Tensor | None]:
-    """The gradients of the input and of the parameters, from that of the output, where they are wanted."""
+    """The gradients of the input and of the parameters, if they are wanted, from that of the output."""
     inner, outer = _adjoint(plan, gradient, padding, dilation)
     if _on_gpu(x):
         return plan.adjoint_on_gpu.gradients(inner, x, weight, outer, dilation, wanted)
@@ -87,7 +87,7 @@ def reference_gradients(
 
 
 def library(device: str, axes: int) -> str:
-    """What runs the Fourier form of so many axes there: ``"numba"``, ``"triton"`` or plain ``"torch"``."""
+    """The library of the Fourier form for this device and number of axes: ``"numba"``, ``"triton"`` or ``"torch"``."""
     if device == "cpu":
         return "numba" if numba_available() else "torch"
     return "triton" if device == "cuda" and axes == 2 and HAS_TRITON else "torch"

@@ -1,4 +1,4 @@
-"""Between a layer's parameters and the matrices of its Fourier form, one per irrep.
+"""The maps between a layer's parameters and the matrices of its Fourier form, one per irrep.
 
 A filter bank Ψ becomes V⁻¹ Ψ U⁻¹ = ⊕_k Σ_b W_k^b ⊗ B_b in the isotypic bases U of patch ⊗ ρ_in and V of ρ_out, where
 the B_b are the matrices that commute with irrep k (only 1 for real irreps). Per pair of capsule kinds this is an
@@ -145,7 +145,7 @@ class Direction:
         return np.concatenate(parts)
 
     def placements(self, out_kind: int, in_kind: int) -> tuple[Placement, ...]:
-        """Where the rows of ``coefficients`` go."""
+        """The places of the rows of ``coefficients``."""
         into, out = self.in_bases[in_kind], self.out_bases[out_kind]
         found, first = [], 0
         for number, block in enumerate(self.blocks):
@@ -257,7 +257,7 @@ class IrrepBlockPlan:
         return found
 
     def matrix(self, blocks: Tensor, block: IrrepBlock) -> Tensor:
-        """W_k of one block as the product applies it: (n, m), or (d·n, d·m) where irrep k is not of real type.
+        """W_k of one block as the product applies it: (n, m), or (d·n, d·m) if irrep k is not of real type.
 
         Transposed, (m, n) or (d·m, d·n), for the adjoint direction.
         """

@@ -51,7 +51,7 @@ def fourier_gradients(
     dilation: Sequence[int],
     wanted: tuple[bool, bool],
 ) -> tuple[Tensor | None, Tensor | None]:
-    """The gradients of input and parameters, where they are wanted, from that of the output."""
+    """The gradients of input and parameters, if they are wanted, from that of the output."""
     of_x, of_weight = _gradients(gradient, x, weight, key, padding, dilation, wanted)
     return of_x if wanted[0] else None, of_weight if wanted[1] else None
 

@@ -1,4 +1,4 @@
-"""What the Fourier form of a convolution needs, made once per pair of types and kernel, shared by equal layers."""
+"""The tables of the Fourier form of a convolution, made once per pair of types and kernel, shared by equal layers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MANY_COPIES = {2: 0, 3: 24}
 
 
 class FourierPlan:
-    """Irrep blocks of both directions, and what runs them: ``forward`` and ``adjoint``, the input gradient's.
+    """The irrep blocks of both directions and what runs them: ``forward``, and ``adjoint`` for the input gradient.
 
     Attributes:
         key: the problem's, by which an operation finds its plan.
@@ -59,7 +59,7 @@ class FourierPlan:
 
 
 def _on_cpu(plan: IrrepBlockPlan) -> ConvolutionOnCpu:
-    """Along the copies of a capsule where there are many, along lines of pixels elsewhere."""
+    """Along the copies of a capsule if there are many, otherwise along lines of pixels."""
     copies = [*plan.direction.in_copies, *plan.direction.out_copies]
     return (
         TiledConvolution(plan)
@@ -72,7 +72,7 @@ _ALIVE: WeakValueDictionary[str, FourierPlan] = WeakValueDictionary()  # a plan 
 
 
 def fourier_plan(bank: BankPlan, key: str) -> FourierPlan:
-    """The plan of that key, made anew or shared with a layer that has it."""
+    """The plan with this key, made anew or shared with a layer that has it."""
     plan = _ALIVE.get(key)
     if plan is None:
         plan = _ALIVE[key] = FourierPlan(bank, key)

@@ -1,4 +1,4 @@
-"""One product per irrep: how spectra, matrices and products lie in memory, equal blocks side by side."""
+"""One product per irrep: the layout of spectra, matrices and products in memory, with equal blocks side by side."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The isotypic basis of patch ⊗ fibre: where an equivariant convolution is one small matrix per irrep.
+"""The isotypic basis of patch ⊗ fibre, in which an equivariant convolution is one small matrix per irrep.
 
 For one capsule ρ the basis is put together from three small ones, each a ``decompose``:
 
@@ -59,7 +59,7 @@ class IsotypicBasis:
         return np.asarray(back.reshape(-1, len(self.coupling)))
 
     def first_row(self, irrep: int) -> int:
-        """Where the rows (μ, c) of an irrep begin."""
+        """The first of the rows (μ, c) of an irrep."""
         return sum(m * d for m, d in zip(self.multiplicity[:irrep], self.dims[:irrep], strict=True))
 
 

@@ -37,7 +37,7 @@ TILE_PIXELS = 128
 
 
 class LineConvolution(ConvolutionOnCpu):
-    """One direction of a layer; see the module's docstring."""
+    """One direction of a layer, computed in tiles; see the module's docstring."""
 
     def __init__(self, plan: IrrepBlockPlan) -> None:
         super().__init__(plan)
@@ -148,7 +148,7 @@ class LineConvolution(ConvolutionOnCpu):
         return of_tile
 
     def _read(self, x: Tensor, slab: Slab, table: RowTable) -> Callable[[Indices, Floats, int], None]:
-        """Takes lines of channels to rows of so many numbers, by a table."""
+        """Takes lines of channels to rows of this many numbers, by a table."""
         width, values = x.shape[-1], flat(x)
         terms, factors = table.terms * np.uint64(slab.count * width), table.factors.astype(values.dtype)
 
@@ -174,5 +174,5 @@ class LineConvolution(ConvolutionOnCpu):
 
 
 def _rows(block: IrrepBlock, count: int) -> int:
-    """How many rows a matrix has for so many occurrences of a block's irrep."""
+    """The number of rows of a matrix for this many occurrences of a block's irrep."""
     return count if len(block.algebra) == 1 else count * block.dim

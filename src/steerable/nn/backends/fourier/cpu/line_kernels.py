@@ -1,4 +1,4 @@
-"""The passes over pixels that torch has no operation for, compiled by numba; imported only where numba is installed.
+"""The passes over pixels that torch has no operation for, compiled by numba; imported only if numba is installed.
 
 Three kernels, all driven by small tables: from channels to irreps, from irreps to the spectrum of a tile of pixels, and
 from the product's irreps back to channels. Their inner loops run over the pixels of a line, which are adjacent in

@@ -1,4 +1,4 @@
-"""What the compiled kernels need to know of a direction: rows of numbers, and the terms that they are added up from.
+"""The tables that the compiled kernels need for a direction: rows of numbers, and the terms that add up to them.
 
 A *row* holds one component of one irrep in one copy of a capsule: a plane of x̂, or the pixels of a tile in a spectrum
 or a product. A table names the row of a kind's first copy, and how many rows further the next copy is.
@@ -152,7 +152,7 @@ def _in_pairs(coupling: FloatArray, kernel: tuple[int, ...]) -> tuple[FloatArray
 
 
 def first_rows(blocks: Sequence[IrrepBlock], counts: Sequence[int]) -> list[int]:
-    """Where each block begins among the rows of all, and their number."""
+    """The first row of each block among all rows, and their number."""
     return list(itertools.accumulate((block.dim * n for block, n in zip(blocks, counts, strict=True)), initial=0))
 
 

@@ -1,4 +1,4 @@
-"""What the compiled kernels need to know of a direction: runs of copies, and the terms that they are added up from."""
+"""The tables that the compiled kernels need for a direction: runs of copies, and the terms that add up to them."""
 
 from __future__ import annotations
 

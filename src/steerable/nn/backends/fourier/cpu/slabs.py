@@ -1,4 +1,4 @@
-"""Where a convolution's pixels lie while a core works on them: slabs of a few images, cut into lines.
+"""The places of a convolution's pixels while a core works on them: slabs of a few images, cut into lines.
 
 A core takes the irreps of one slab at a time: a few images side by side, and of these a range along the first axis,
 with what the filters reach beyond it. Each channel of a slab is a plane (*grid, image), images being the fastest axis.
@@ -98,19 +98,19 @@ class Slab:
         return [self.count * math.prod(frame[axis:]) for axis in range(len(frame) + 1)]
 
     def tiles(self, numbers: int) -> Iterator[tuple[int, int]]:
-        """(first, last) line of tiles that have about so many numbers in each row."""
+        """(first, last) line of tiles that have about this many numbers in each row."""
         tiles = max(1, round(self.lines * self.line / numbers))
         each = -(-self.lines // tiles)
         for first in range(0, self.lines, each):
             yield first, min(first + each, self.lines)
 
     def patches(self) -> Indices:
-        """Where the first patch of each line begins in a plane."""
+        """The beginning of the first patch of each line in a plane."""
         steps = self.steps[1:-1]
         return indices(_starts([range(n) for n in (self.rows[1] - self.rows[0], *self.grid.output[1:-1])], steps))
 
     def lines_of_output(self, strides: Size) -> Indices:
-        """Where each line begins in an output of these strides (batch, channel, *grid)."""
+        """The beginning of each line in an output with these strides (batch, channel, *grid)."""
         ranges = [range(*self.rows), *(range(n) for n in self.grid.output[1:-1])]
         return indices(_starts(ranges, strides[2:-1]) + self.images[0] * strides[0])
 

@@ -38,7 +38,7 @@ TILE_PIXELS = 96
 
 
 class TiledConvolution(ConvolutionOnCpu):
-    """One direction of a layer; see the module's docstring."""
+    """One direction of a layer, computed in tiles; see the module's docstring."""
 
     def __init__(self, plan: IrrepBlockPlan) -> None:
         super().__init__(plan)
@@ -199,12 +199,12 @@ class TiledConvolution(ConvolutionOnCpu):
 
 
 def _pixel_steps(grid: Sequence[int]) -> list[int]:
-    """How many pixels it is from image to image and along each axis."""
+    """The distance in pixels from image to image and along each axis."""
     return [math.prod(grid[axis:]) for axis in range(len(grid) + 1)]
 
 
 def _lines(shape: Sequence[int], steps: Sequence[int], first: int = 0) -> Indices:
-    """Where each line of (batch, *grid) begins, the last axis being that of the lines."""
+    """The beginning of each line of (batch, *grid); lines run along the last axis."""
     places = np.array(first)
     for n, step in zip(shape[:-1], steps[:-1], strict=True):
         places = np.add.outer(places, step * np.arange(n))

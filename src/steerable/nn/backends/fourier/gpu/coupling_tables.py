@@ -1,4 +1,4 @@
-"""What a GPU needs to know to take irreps at each tap to the spectrum of a patch; rows and slices as in row_tables."""
+"""The tables by which a GPU takes irreps at each tap to the spectrum of a patch; rows and slices as in row_tables."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def coupling_tables(
 
 
 def _widest_slice(copies: Sequence[int], vector: int) -> int:
-    """The widest slice that wastes little, where kinds are cut into equal parts.
+    """The widest slice that wastes little if kinds are cut into equal parts.
 
     What wastes is a kind with fewer copies than the slice has room for, and a program whose last vectors belong to no
     pixel.

@@ -1,4 +1,4 @@
-"""What a GPU needs to know to take channels to rows of irreps, and back.
+"""The tables by which a GPU takes channels to rows of irreps, and back.
 
 A *row* is the run of one irrep component over all copies of a capsule kind, at every pixel: row r of pixel p begins at
 begin[r] + p · step[r]. A *slice* is a stretch of copies, the share of one program.

@@ -25,7 +25,7 @@ _LARGEST_EXPONENT = 15  # of float16
 
 
 class Scale(NamedTuple):
-    """What a tensor is divided by: 2^⌈log2 max|x|⌉ / room.
+    """The number that a tensor is divided by: 2^⌈log2 max|x|⌉ / room.
 
     Attributes:
         largest: max |x|, (1,) in float32, on the device: nothing waits for it.

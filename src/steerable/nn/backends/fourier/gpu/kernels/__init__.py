@@ -1,1 +1,1 @@
-"""The Triton kernels of the Fourier convolution; imported only where they run."""
+"""The Triton kernels of the Fourier convolution; imported only if they run."""

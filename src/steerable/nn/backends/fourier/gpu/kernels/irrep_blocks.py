@@ -25,7 +25,7 @@ _STEP = 16  # of the sums, which are so short that reading ahead costs more than
 
 @triton.jit
 def _share(programs, pairs, COPIES: tl.constexpr, ALIGN: tl.constexpr):
-    """What this program is to do: its pair of kinds, its pairs of copies q, and the first of its rows or parameters."""
+    """The share of this program: its pair of kinds, its pairs of copies q, and the first of its rows or parameters."""
     program = programs + 3 * tl.program_id(0)
     pair = pairs + 6 * tl.load(program)
     start, copies, copies_in = tl.load(pair), tl.load(pair + 1), tl.load(pair + 2)
@@ -39,7 +39,7 @@ def _share(programs, pairs, COPIES: tl.constexpr, ALIGN: tl.constexpr):
 
 @triton.jit
 def _places(rows, first_row, r, total_rows, q, copies_in, ALIGN: tl.constexpr):
-    """Where the numbers of rows r and pairs of copies q stand in the blocks; those of one row follow each other."""
+    """The places of the numbers of rows r and pairs of copies q in the blocks; those of one row are adjacent."""
     row = rows + 2 * (first_row + r)
     begin = tl.multiple_of(tl.load(row, mask=r < total_rows, other=0), ALIGN)
     step = tl.multiple_of(tl.load(row + 1, mask=r < total_rows, other=0), ALIGN)

@@ -14,7 +14,7 @@ _BLOCK = 8192
 
 @triton.jit
 def unit_of(largest_value, room):
-    """What a tensor is divided by, or 1 where its largest number is not a reasonable one."""
+    """The number that a tensor is divided by, or 1 if its largest number is not a reasonable one."""
     value = tl.load(largest_value)
     unit = tl.exp2(tl.ceil(tl.log2(value))) / room
     return tl.where((value > 1e-30) & (value < 1e30), unit, 1.0)
