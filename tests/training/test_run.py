@@ -382,3 +382,5 @@ def test_bad_configs_are_refused() -> None:
         RunConfig.from_dict({"dataset": "digits", "model": STEERABLE, "lables": 3})
     with pytest.raises(ValueError, match="is shared by 128 processes"):
         replace(config(), devices=128)
+    with pytest.raises(ValueError, match=r"9 labelled images cannot show 10 classes.*Give --labels 10 or more"):
+        prepare_data(config(labels=9))

@@ -123,6 +123,7 @@ def prepare_data(
     splits = _loaded(config, config.selection if pixels is None else pixels, progress)
     train: Images = splits.train
     if config.labels is not None and config.labels != len(train):
+        _check_labels_suffice(config.labels, train)
         train = train.balanced_subset(config.labels, seed=config.seed)
     if config.labels_per_class is not None and isinstance(train, LabelledImages):
         train = train.at_most(config.labels_per_class, seed=config.seed)
@@ -135,6 +136,15 @@ def prepare_data(
         validation, notes = _quick_to_validate(validation, train, notes)
     told = (splits.name, splits.skipped, notes, splits.pixels)
     return TrainingData(train, validation, splits.test, for_statistics, *told, mask_values=splits.values)
+
+
+def _check_labels_suffice(labels: int, train: Images) -> None:
+    classes = len(train.classes)
+    if isinstance(train, LabelledImages) and labels < classes:
+        raise ValueError(
+            f"{labels} labelled image{'s' * (labels > 1)} cannot show {classes} classes, and each of them needs one at "
+            f"least. Give --labels {classes} or more, or --labels-per-class 1."
+        )
 
 
 def _held_out(config: RunConfig, train: Images, known: Images | None) -> tuple[Images, Images | None, tuple[str, ...]]:
