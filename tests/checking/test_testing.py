@@ -360,7 +360,7 @@ def test_outputs_may_be_whole_numbers_and_truth_values() -> None:
     ("size", "error"), [(-1, ValueError), (0, ValueError), ("a", TypeError), ((5, 5, 5), TypeError)]
 )
 def test_a_size_is_one_that_fields_have(size: object, error: type[Exception]) -> None:
-    with pytest.raises(error, match=r"size is (at least 1|a whole number or a pair of them), got "):
+    with pytest.raises(error, match=r"size must be (at least 1|a whole number or a pair of them), got "):
         st.testing.equivariance_error(snn.Identity(A1), size=size)
 
 

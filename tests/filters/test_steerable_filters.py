@@ -294,7 +294,7 @@ def test_frequencies_that_a_kernel_cannot_carry() -> None:
         "is 1. Use a larger kernel, a larger leak, or a lower frequency."
     )
     assert refusal(st.filter_space, C8, 3, highest=-1) == (
-        "`highest` is an angular frequency, a whole number ≥ 0; got -1."
+        "`highest` must be an angular frequency, a whole number ≥ 0; got -1."
     )
     assert refusal(st.ring_space, C8, 3, highest=[0, 4]) == (
         "the ring of radius 1 cannot carry the angular frequency 4 on 3×3 pixels: sampled there, its filters depend "

@@ -410,7 +410,7 @@ def test_degrees_that_a_kernel_cannot_carry() -> None:
         "3×3×3 filters with a leak of at most 0.03 cannot carry the degree 4; the largest that they can carry is 2. "
         "Use a larger kernel, a larger leak, or a lower degree."
     )
-    assert refusal(st.filter_space, SO3, 3, highest=1.5) == "`highest` is a degree, a whole number ≥ 0; got 1.5."
+    assert refusal(st.filter_space, SO3, 3, highest=1.5) == "`highest` must be a degree, a whole number ≥ 0; got 1.5."
     assert refusal(st.ring_space, SO3, 3, highest=[0, 4]) == (
         "the shell of radius 1 cannot carry the degree 4 on 3×3×3 pixels: sampled there, its filters depend linearly "
         "on those of lower degrees and of other shells. The largest that it can carry is 3; lower `highest`, or use a "

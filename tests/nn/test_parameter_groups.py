@@ -76,7 +76,7 @@ def test_bad_input_is_named() -> None:
     with pytest.raises(ValueError, match=r"unknown optimiser 'lion'.*Use 'adam' for AdamW"):
         snn.parameter_groups(net, 0.1, optimiser="lion")  # type: ignore[arg-type]
     for rate in (0.0, -1.0, float("nan"), float("inf")):
-        with pytest.raises(ValueError, match="lr is a finite number above 0; got"):
+        with pytest.raises(ValueError, match="lr must be a finite number above 0; got"):
             snn.parameter_groups(net, rate)
-    with pytest.raises(ValueError, match="weight_decay is a finite number from 0 on; got -1"):
+    with pytest.raises(ValueError, match="weight_decay must be a finite number from 0 on; got -1"):
         snn.parameter_groups(net, 0.1, -1.0)

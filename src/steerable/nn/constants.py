@@ -13,16 +13,19 @@ __all__ = ["restore_constants", "was_written"]
 
 
 def restore_constants(buffers: Mapping[str, Tensor | None], constants: Mapping[str, NDArray[Any]]) -> None:
-    """Write each constant anew whose buffer has been written to, in the memory that it has.
+    """Write whole numbers anew that are not what they were, in the memory that they have.
 
     ``torch.optim.swa_utils.AveragedModel(use_buffers=True)`` averages the buffers of equal networks too, and rounds
-    down: a whole number k becomes k - 1.
+    down: a whole number k becomes k - 1. Other constants keep their values.
     """
     for name, values in constants.items():
         buffer = buffers.get(name)
-        if buffer is not None and was_written(buffer):
+        if buffer is None or buffer.is_floating_point() or not was_written(buffer):
+            continue
+        own = torch.tensor(values, dtype=buffer.dtype)
+        if not torch.equal(buffer.cpu(), own):  # a graph may hold what is as it was
             with torch.no_grad():
-                buffer.copy_(torch.tensor(values, dtype=buffer.dtype))
+                buffer.copy_(own)
 
 
 def was_written(buffer: Tensor) -> bool:
