@@ -248,6 +248,10 @@ def test_a_layer_takes_the_kernel_for_volumes(to_gpu: ToGpu) -> None:
     to_gpu(conv)
     assert conv._on_gpu is not None
     assert conv.bank_index.dtype == torch.int32
+    index, places = conv.bank_index.clone(), conv.bank_index.data_ptr()
+    conv.bank_index.sub_(1)  # as an average of equal networks leaves whole numbers
+    assert torch.equal(conv.eval().bank_index, index)
+    assert conv.bank_index.data_ptr() == places == conv._on_gpu.index.data_ptr()  # which a recorded graph holds
 
 
 # ---------------------------------------------------------------- signed selections

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-__all__ = ["restore_constants", "was_written"]
+__all__ = ["restore_constants"]
 
 
 def restore_constants(buffers: Mapping[str, Tensor | None], constants: Mapping[str, NDArray[Any]]) -> None:
@@ -20,7 +20,7 @@ def restore_constants(buffers: Mapping[str, Tensor | None], constants: Mapping[s
     """
     for name, values in constants.items():
         buffer = buffers.get(name)
-        if buffer is None or buffer.is_floating_point() or not was_written(buffer):
+        if buffer is None or buffer.is_floating_point() or not _was_written(buffer):
             continue
         own = torch.tensor(values, dtype=buffer.dtype)
         if not torch.equal(buffer.cpu(), own):  # a graph may hold what is as it was
@@ -28,6 +28,6 @@ def restore_constants(buffers: Mapping[str, Tensor | None], constants: Mapping[s
                 buffer.copy_(own)
 
 
-def was_written(buffer: Tensor) -> bool:
+def _was_written(buffer: Tensor) -> bool:
     """Whether values were written into a tensor since it was made, as far as torch counts that."""
     return buffer.device.type != "meta" and not buffer.is_inference() and buffer._version > 0

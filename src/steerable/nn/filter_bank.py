@@ -15,7 +15,7 @@ from steerable.filters.spaces import FilterSpace
 from steerable.nn.bank_kernels import BankKernels
 from steerable.nn.bank_tables import bank_tables
 from steerable.nn.channels import is_dispatched, is_exported, is_traced, is_transformed, take, without_autocast
-from steerable.nn.constants import was_written
+from steerable.nn.constants import restore_constants
 from steerable.nn.expansion import BankPlan, InvariantPlan
 from steerable.nn.init import initialise
 from steerable.nn.input_errors import wrong_dtype
@@ -262,8 +262,8 @@ class FilterBankModule(EquivariantModule):
 
     def train(self, mode: bool = True) -> Self:
         self._kept = None
-        if self._on_gpu is not None and was_written(self._on_gpu.index):
-            self._renew_kernels_on_gpu()
+        if self._on_gpu is not None:
+            restore_constants(self._buffers, self._on_gpu.constants)
         return super().train(mode)
 
     def __getstate__(self) -> dict[str, Any]:

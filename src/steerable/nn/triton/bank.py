@@ -104,13 +104,15 @@ class BankOnGpu(BankKernels):
     Attributes:
         index, factor: all integer tables in one tensor, and all factors in another.
         sizes: the sizes by which they are taken apart.
+        constants: the values of the layer's buffer ``bank_index``, which is ``index``.
     """
 
     def __init__(self, plan: BankPlan, tables: BankTables, like: Tensor) -> None:
         super().__init__(plan)
         integers = [getattr(tables, name) for name in (*_INTEGERS, *_INTEGERS_OF_PROJECT)]
         factor = np.concatenate([tables.value.ravel(), tables.factor.ravel()])
-        self.index = torch.tensor(np.concatenate([table.ravel() for table in integers]), device=like.device)
+        self.constants = {"bank_index": np.concatenate([table.ravel() for table in integers])}
+        self.index = torch.tensor(self.constants["bank_index"], device=like.device)
         self.factor = torch.tensor(factor, dtype=like.dtype, device=like.device)
         self.sizes = [*(table.size for table in integers), *tables.start.shape, tables.place.shape[1]]
         outputs, inputs, *kernel = plan.bank_shape  # in memory the channels that go in lie side by side
